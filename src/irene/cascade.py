@@ -1,0 +1,84 @@
+"""Cascade: members in order and a policy that stops each sample when the ensemble so far is good enough.
+
+`Cascade.predict` is the obvious loop. It is the specification: whatever is faster must give the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from irene.errors import OptionError
+from irene.halting.policies import Never
+from irene.halting.policy import Policy
+from irene.halting.rule import Aggregation, Rule
+from irene.models.member import as_heads
+from irene.types import Cost, Prediction, Task
+
+MemberLike = Callable[[Tensor], Tensor]
+
+
+class Cascade:
+    """Runs members in order on a batch and stops each sample as soon as its policy says so.
+
+        cascade = Cascade([small, large], Margin(0.8))
+        prediction = cascade.predict(images)
+        prediction.labels, prediction.members_used
+
+    Members are callables from a batch of raw inputs to logits (classification) or values (regression), shaped
+    (B, K) or (B, H, K) for H heads. They may differ in architecture and size.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[MemberLike],
+        policy: Policy | None = None,
+        *,
+        aggregation: Aggregation | None = None,
+        costs: Sequence[Cost] | None = None,
+        task: Task = "classification",
+    ) -> None:
+        if not members:
+            raise OptionError("a cascade needs at least one member, got none")
+        aggregation = aggregation or Aggregation.equal(len(members))
+        if len(aggregation.weights) != len(members):
+            raise OptionError(f"got {len(members)} members and aggregation weights for {len(aggregation.weights)}")
+        if costs is not None and len(costs) != len(members):
+            raise OptionError(f"got {len(members)} members and costs for {len(costs)}")
+        self.members = tuple(members)
+        self.costs = tuple(costs) if costs is not None else (Cost(),) * len(members)
+        self.rule = Rule(policy or Never(), aggregation, task)
+        for member in self.members:
+            if isinstance(member, nn.Module):
+                member.eval()
+
+    @property
+    def task(self) -> Task:
+        return self.rule.task
+
+    @torch.no_grad()
+    def predict(self, inputs: Tensor) -> Prediction:
+        """Answer a batch; each sample runs through as few members as the policy allows."""
+        running = torch.arange(len(inputs), device=inputs.device)  # rows that have not stopped
+        outputs: Tensor | None = None
+        members_used = torch.zeros(len(inputs), dtype=torch.int64, device=inputs.device)
+        trace = torch.full((len(inputs), len(self.members)), torch.nan, device=inputs.device)
+        state = {}
+        for t, member in enumerate(self.members):
+            output_BHK = as_heads(member(inputs[running]))
+            if outputs is None:
+                outputs = torch.zeros(len(inputs), output_BHK.shape[2], device=inputs.device)
+                state = self.rule.start(len(inputs), output_BHK.shape[2], inputs.device)
+            outcome, state = self.rule.step(t, output_BHK, state)
+            outputs[running] = outcome.mean_BK
+            members_used[running] = t + 1
+            trace[running, t] = outcome.score_B
+            going = ~outcome.halt_B
+            running = running[going]
+            if len(running) == 0:
+                break
+            state = {key: value[going] for key, value in state.items()}
+        assert outputs is not None  # there is at least one member
+        return Prediction(self.task, outputs, members_used, trace)

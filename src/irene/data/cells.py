@@ -1,0 +1,96 @@
+"""The cells of a CSV file, and what its columns hold: numbers or text."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from irene.errors import DataError
+
+LARGEST = float(np.finfo(np.float32).max)  # features are float32
+MISSING = frozenset({"", "?", "n/a", "na", "nan", "null", "none"})
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A table of text cells with a name for every column and the file's line for every row."""
+
+    path: Path
+    names: tuple[str, ...]
+    rows: list[list[str]]
+    lines: list[int]
+
+    def column(self, name: str) -> list[str]:
+        position = self.names.index(name)
+        return [row[position] for row in self.rows]
+
+    def place(self, row: int, name: str) -> str:
+        """Where a cell is, for an error message."""
+        return f"{self.path}, row {row + 1} (line {self.lines[row]}), column {name!r}"
+
+
+def read_cells(path: Path) -> Cells:
+    """The rows of a comma-separated file whose first line names the columns."""
+    if not path.is_file():
+        raise DataError(f"{path} is not a file: expected a comma-separated file with a line of column names")
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, strict=True)
+            names = tuple(name.strip() for name in next(reader, []))
+            for row in reader:
+                if not row:
+                    continue
+                if len(row) != len(names):
+                    raise DataError(
+                        f"{path}, line {reader.line_num}: expected {len(names)} cells, one per column, got {len(row)}"
+                    )
+                rows.append([cell.strip() for cell in row])
+                lines.append(reader.line_num)
+    except (csv.Error, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as comma-separated UTF-8 text: {error}") from error
+    if not rows:
+        raise DataError(f"{path} has no rows: expected a line of column names and one line per sample")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or "" in names:
+        what = f"the column name {twice[0]!r} twice" if twice and twice[0] else "a column without a name"
+        raise DataError(f"{path} has {what}: give every column a name of its own")
+    return Cells(path, names, rows, lines)
+
+
+def as_number(cell: str) -> float | None:
+    """The number in a cell, or None for text."""
+    try:
+        # float() also takes 1_000, which no table means.
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None
+
+
+def is_missing(cell: str) -> bool:
+    return cell.lower() in MISSING
+
+
+def holds_text(cells: Cells, name: str) -> bool:
+    """Whether at least half of a column's values are text."""
+    present = [cell for cell in cells.column(name) if not is_missing(cell)]
+    if not present:
+        raise DataError(f"{cells.path}, column {name!r} has no values: remove the column")
+    return 2 * sum(as_number(cell) is None for cell in present) >= len(present)
+
+
+def numbers(cells: Cells, name: str) -> list[float]:
+    """A column of numbers; a cell that is empty, not finite or text is an error that names it."""
+    values = []
+    for row, cell in enumerate(cells.column(name)):
+        value = as_number(cell)
+        if is_missing(cell):
+            raise DataError(f"{cells.place(row, name)}: the value is missing; fill it in or remove the row")
+        if value is None or not abs(value) <= LARGEST:  # NaN compares false
+            raise DataError(f"{cells.place(row, name)}: expected a number, got {cell!r}; correct or remove it")
+        values.append(value)
+    return values

@@ -1,0 +1,114 @@
+"""Data from a folder of images: one sub-folder per class, with or without a train and a test part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from irene.data.arrays import aside_count, in_memory
+from irene.data.datasets import lazily_read
+from irene.data.images import EXTENSIONS, read_header, read_image
+from irene.data.lazy import LazyInputs
+from irene.data.samples import Data, Samples
+from irene.data.stratify import take_aside
+from irene.data.targets import Targets, encode_targets
+from irene.errors import DataError, OptionError
+
+IN_MEMORY_BYTES = 256 * 2**20  # decoded images up to this much are kept in memory
+
+
+class ImageFiles(Dataset[tuple[Tensor, int]]):
+    """Image files, decoded as they are asked for, in one shape."""
+
+    def __init__(self, paths: Sequence[Path], labels: Tensor, shape: tuple[int, int, int]) -> None:
+        self.paths = np.array([str(path) for path in paths])  # one block: workers share it without copying
+        self.labels = labels
+        self.shape = shape
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return read_image(str(self.paths[index]), self.shape), int(self.labels[index])
+
+
+@dataclass(frozen=True)
+class _Found:
+    paths: list[Path]
+    labels: list[str]
+
+
+def from_folder(path: str | Path, *, size: int | None = None, test_fraction: float = 0.2, seed: int = 0) -> Data:
+    """Data from PATH/CLASS/image files, or PATH/train/CLASS and PATH/test/CLASS.
+
+    Images of different sizes are resized to the size most training images have, or to `size` pixels square.
+    Sets of up to 256 MiB of pixels are kept in memory; larger ones are read as batches need them.
+    """
+    path = Path(path)
+    if size is not None and size < 1:
+        raise OptionError(f"size must be 1 pixel or more, got {size}")
+    if not path.is_dir():
+        raise DataError(f"{path} is not a folder: expected one with a sub-folder of images per class")
+    apart = (path / "train").is_dir() and (path / "test").is_dir()
+    found = _find(path / "train") if apart else _find(path)
+    tests = _find(path / "test") if apart else _Found([], [])
+    targets = encode_targets(np.array(found.labels), np.array(tests.labels, dtype=np.str_))
+    paths = found.paths + tests.paths
+    shape = _common_shape(paths, len(found.paths), size)
+    samples = _samples(paths, torch.cat([targets.train, targets.test]), shape)
+    if apart:
+        stay, aside = torch.arange(len(found.paths)), torch.arange(len(found.paths), len(paths))
+    else:
+        stay, aside = take_aside(targets.train, aside_count(len(paths), test_fraction), seed)
+    return _data(path, targets, samples, stay, aside, paths)
+
+
+def _find(folder: Path) -> _Found:
+    """Image files below each class folder, in an order that does not depend on the platform."""
+    paths, labels = [], []
+    for child in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if not child.is_dir() or child.name.startswith("."):
+            continue
+        files = [file for file in child.rglob("*") if file.suffix.lower() in EXTENSIONS and file.is_file()]
+        if not files:
+            raise DataError(f"class folder {child} holds no images: add some or remove the folder")
+        files.sort(key=lambda file: file.relative_to(folder).as_posix())
+        paths += files
+        labels += [child.name] * len(files)
+    if not paths:
+        raise DataError(f"{folder} has no class folders: expected one sub-folder of images per class")
+    return _Found(paths, labels)
+
+
+def _common_shape(paths: list[Path], train: int, size: int | None) -> tuple[int, int, int]:
+    headers = [read_header(path) for path in paths]
+    channels = 1 if all(header.grey for header in headers) else 3
+    if size is not None:
+        return channels, size, size
+    sizes = Counter((header.height, header.width) for header in headers[:train])
+    height, width = max(sizes, key=lambda hw: (sizes[hw], hw))
+    return channels, height, width
+
+
+def _samples(paths: list[Path], labels: Tensor, shape: tuple[int, int, int]) -> Samples:
+    files = ImageFiles(paths, labels, shape)
+    ids = torch.arange(len(files))
+    if len(files) * int(np.prod(shape)) <= IN_MEMORY_BYTES:
+        return Samples(torch.stack([files[i][0] for i in range(len(files))]), labels, ids)
+    return Samples(None, labels, ids, LazyInputs(files, torch.arange(len(files)), shape, torch.uint8))
+
+
+def _data(path: Path, targets: Targets, samples: Samples, stay: Tensor, aside: Tensor, paths: list[Path]) -> Data:
+    name = f"folder:{path.name}"
+    train, test = samples.subset(stay), samples.subset(aside)
+    if samples.inputs is not None:
+        return in_memory(name=name, task=targets.task, train=train, test=test, classes=targets.classes)
+    files = [(file.relative_to(path).as_posix(), file.stat().st_size) for file in paths]
+    return lazily_read(name, targets, train, test, notes=files)

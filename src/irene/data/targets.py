@@ -1,0 +1,142 @@
+"""Targets as they come (names, numbers, one column or several) turned into class indices or values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from irene.errors import DataError, OptionError
+from irene.types import TASKS, Task
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Targets of train and test, ready for training, with the names of the classes or values."""
+
+    task: Task
+    train: Tensor
+    test: Tensor
+    classes: tuple[str, ...]
+
+
+def as_array(values: Any) -> Array:
+    """Targets or inputs from a tensor, an array or nested lists."""
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def infer_task(targets: Array) -> Task:
+    """Fractions mean regression; whole numbers, truth values and names mean classification."""
+    return "regression" if targets.dtype.kind == "f" else "classification"
+
+
+def encode_targets(
+    train: Array, test: Array, *, task: Task | None = None, classes: Sequence[str] | None = None
+) -> Targets:
+    """Train and test targets for the task, which is told by the type of the targets unless it is given."""
+    if task is not None and task not in TASKS:
+        raise OptionError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
+    task = task or infer_task(train)
+    if task == "regression":
+        return _values(train, test, classes)
+    return _classes(_one_column(train), _one_column(test), classes)
+
+
+def _values(train: Array, test: Array, names: Sequence[str] | None) -> Targets:
+    for part in (train, test):
+        if part.dtype.kind not in "fiub":
+            raise DataError(f"regression needs numbers as targets, got {part.dtype}: did you mean classification?")
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused below
+        parts = [_two_columns(part.astype(np.float32)) for part in (train, test)]
+    for part in parts:
+        if not np.isfinite(part).all():
+            row = int(np.argwhere(~np.isfinite(part))[0][0])
+            raise DataError(f"the target of sample {row} is not a finite number: correct or remove the sample")
+    width = parts[0].shape[1]
+    names = tuple(names) if names else ("target",) if width == 1 else tuple(f"target{i}" for i in range(width))
+    if not width == parts[1].shape[1] == len(names):
+        raise DataError(
+            f"regression needs as many test values and names as train values: got {width} train values, "
+            f"{parts[1].shape[1]} test values and {len(names)} names per sample"
+        )
+    return Targets("regression", torch.from_numpy(parts[0]), torch.from_numpy(parts[1]), names)
+
+
+def _classes(train: Array, test: Array, names: Sequence[str] | None) -> Targets:
+    train, test = _labels(train), _labels(test)
+    if names and train.dtype.kind != "U":
+        known: Array = np.arange(len(names))  # whole numbers are indices into the given names
+    else:
+        known = np.array(sorted(names)) if names else np.unique(train)
+    parts = [_index(part, known, where) for part, where in ((train, "train"), (test, "test"))]
+    if names and train.dtype.kind == "U":
+        place = np.array([list(names).index(str(name)) for name in known])
+        parts = [place[part] for part in parts]
+    classes = tuple(names) if names else tuple(str(value) for value in known)
+    check_classes(parts[0], classes)
+    return Targets("classification", torch.from_numpy(parts[0]), torch.from_numpy(parts[1]), classes)
+
+
+def check_classes(train: Array, classes: Sequence[str]) -> None:
+    """Refuse data that no classifier can be trained and checked on."""
+    if len(classes) < 2:
+        raise DataError(f"classification needs 2 or more classes, got {len(classes)}: {', '.join(classes)}")
+    for name, count in zip(classes, np.bincount(train, minlength=len(classes)), strict=True):
+        if count < 2:
+            raise DataError(
+                f"class {name!r} has too few training samples, expected 2 or more, got {count}: add "
+                "samples or leave the class out (to predict numbers as values, use task regression)"
+            )
+
+
+def _labels(values: Array) -> Array:
+    """Class labels as whole numbers or text."""
+    if values.dtype.kind == "b":
+        return values.astype(np.int64)
+    if values.dtype.kind == "f":
+        if not (np.isfinite(values) & (values == np.round(values))).all():
+            raise DataError("classification needs whole numbers or names as targets, got fractions")
+        return values.astype(np.int64)
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    if values.dtype.kind == "U" or all(isinstance(value, str) for value in values):
+        return values.astype(np.str_)
+    raise DataError(f"classification needs whole numbers or names as targets, got {values.dtype}")
+
+
+def _index(labels: Array, known: Array, where: str) -> Array:
+    if len(labels) and labels.dtype.kind != known.dtype.kind:
+        raise DataError(f"train and {where} targets must both be numbers or both be names")
+    index = np.searchsorted(known, labels).clip(max=len(known) - 1).astype(np.int64)
+    unknown = np.flatnonzero(known[index] != labels) if len(labels) else labels
+    if len(unknown):
+        row = int(unknown[0])
+        raise DataError(
+            f"{where} sample {row} has the unknown class {str(labels[row])!r}: expected one of "
+            f"{', '.join(str(value) for value in known[:10])}{', ...' if len(known) > 10 else ''}"
+        )
+    return index
+
+
+def _one_column(targets: Array) -> Array:
+    if targets.ndim == 2 and targets.shape[1] == 1:
+        return targets[:, 0]
+    if targets.ndim != 1:
+        raise DataError(
+            f"classification needs one class per sample, shape (N,), got {targets.shape}: "
+            "turn one-hot targets into class indices, or use task regression"
+        )
+    return targets
+
+
+def _two_columns(targets: Array) -> Array:
+    if targets.ndim not in (1, 2):
+        raise DataError(f"regression needs targets of shape (N,) or (N, K), got {targets.shape}")
+    return targets[:, None] if targets.ndim == 1 else targets

@@ -1,0 +1,45 @@
+"""Every error irene raises on purpose, as one tree.
+
+    IreneError
+    ├── DataError           a data source is missing, damaged or not what was expected
+    ├── OptionError         an option has a value that cannot work            (also a ValueError)
+    ├── RunError            a run directory is missing, damaged or unfinished
+    ├── TrainingError       training had to stop (a loss became NaN, a worker died)
+    ├── CalibrationError    what was asked for cannot be reached with these members
+    └── MissingExtraError   an optional dependency is not installed           (also an ImportError)
+
+Messages are one line: what was expected, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class IreneError(Exception):
+    """Base of every error irene raises on purpose."""
+
+
+class DataError(IreneError):
+    """A data source is missing, damaged or not what was expected."""
+
+
+class OptionError(IreneError, ValueError):
+    """An option has a value that cannot work."""
+
+
+class RunError(IreneError):
+    """A run directory is missing, damaged or unfinished."""
+
+
+class TrainingError(IreneError):
+    """Training had to stop before its end."""
+
+
+class CalibrationError(IreneError):
+    """What was asked for cannot be reached with these members on this data."""
+
+
+class MissingExtraError(IreneError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed: run pip install 'irene-ensemble[{extra}]'")

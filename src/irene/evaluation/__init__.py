@@ -1,0 +1,1 @@
+"""How good and how cheap a method is: metrics, comparisons, studies and figures."""

@@ -1,0 +1,66 @@
+"""The halting equations of the paper, one pure function each, batched and differentiable.
+
+Notation: h_t is the probability to halt at step t given that no earlier step halted, p_t the probability
+that t is the halting step, S(t) the probability that step t is reached. Tensors are (B, T); `y` is (B, T, K).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def survival(h_BT: Tensor) -> Tensor:
+    """S(t) from the conditional probabilities h (Eq. 4): the product of 1 - h over the steps before t."""
+    keep_BT = 1 - h_BT
+    return torch.cat([torch.ones_like(keep_BT[:, :1]), keep_BT.cumprod(1)[:, :-1]], 1)
+
+
+def survival_from_halting(p_BT: Tensor) -> Tensor:
+    """S(t) from the halting distribution p (Eq. 2): one minus the probability of having halted before t."""
+    return 1 - torch.cat([torch.zeros_like(p_BT[:, :1]), p_BT.cumsum(1)[:, :-1]], 1)
+
+
+def conditional_halting(S_BT: Tensor) -> Tensor:
+    """h_t from S (Eq. 3), with S(T + 1) = 0; where a step is never reached it is taken as certain to halt."""
+    following_BT = torch.cat([S_BT[:, 1:], torch.zeros_like(S_BT[:, :1])], 1)
+    reached_BT = S_BT > 0
+    safe_BT = torch.where(reached_BT, S_BT, torch.ones_like(S_BT))
+    return torch.where(reached_BT, (S_BT - following_BT) / safe_BT, torch.ones_like(S_BT))
+
+
+def force_last(h_BT: Tensor) -> Tensor:
+    """h with certainty at the last step: there is no member left to run, so p sums to one."""
+    return torch.cat([h_BT[:, :-1], torch.ones_like(h_BT[:, :1])], 1)
+
+
+def halting_distribution(h_BT: Tensor) -> Tensor:
+    """p_t = h_t * S(t) (Eq. 5)."""
+    return h_BT * survival(h_BT)
+
+
+def halting_step(p_BT: Tensor) -> Tensor:
+    """z, the step at which a sample halts, counted from 1 (Eq. 6)."""
+    return p_BT.argmax(1) + 1
+
+
+def prefix_mean(y_BTK: Tensor, weights_T: Tensor | None = None) -> Tensor:
+    """(B, T, K): the ensemble answer for every possible halting step (Eq. 7), members weighted if asked."""
+    if weights_T is None:
+        weights_T = torch.ones(y_BTK.shape[1], dtype=y_BTK.dtype, device=y_BTK.device)
+    weights_1T1 = weights_T.to(y_BTK)[None, :, None]
+    return (weights_1T1 * y_BTK).cumsum(1) / weights_1T1.cumsum(1)
+
+
+def running_ensemble(y_BTK: Tensor, S_BT: Tensor) -> Tensor:
+    """(B, T, K): at every step the mean of the members so far, each weighted by S(i) (Eq. 9)."""
+    weights_BT1 = S_BT[:, :, None]
+    return (weights_BT1 * y_BTK).cumsum(1) / weights_BT1.cumsum(1)
+
+
+def expected_cost(p_BT: Tensor, costs_T: Tensor) -> Tensor:
+    """(B,): expected cost under p (Eq. 11), where halting at t pays for the members 1..t.
+
+    `costs_T` is the cost of each member: ones give the paper's mean number of members, FLOPs or ms work alike.
+    """
+    return (p_BT * costs_T.to(p_BT).cumsum(0)).sum(1)

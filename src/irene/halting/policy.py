@@ -1,0 +1,59 @@
+"""What a halting policy is: the outputs so far in, a halting score per sample out."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from irene.types import Task
+
+State = dict[str, Tensor]  # what a policy remembers of each sample between steps; every tensor is (B, ...)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a policy sees after one more member has run on a batch of samples."""
+
+    index: int  # t, counted from 0
+    steps: int  # T
+    task: Task
+    heads_BHK: Tensor  # this member's answer by each of its heads: probabilities or values
+    mean_BK: Tensor  # the ensemble's answer so far
+
+
+class Policy(nn.Module, ABC):
+    """Gives each sample a halting score at each step; a sample stops once its score reaches `threshold`.
+
+    A score says how ready a sample is to stop: higher is readier. Subclasses implement `score`, and `start`
+    when they remember something between steps. Policies are deterministic, and treat every sample by itself:
+    the score of a sample does not depend on which others are in its batch.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, threshold: float) -> None:
+        super().__init__()
+        self.threshold = float(threshold)
+
+    def start(self, batch: int, steps: int, device: torch.device) -> State:
+        """The memory of `batch` samples before the first step."""
+        return {}
+
+    @abstractmethod
+    def score(self, step: Step, state: State) -> tuple[Tensor, State]:
+        """(B,) halting scores after this step, and the updated memory."""
+
+    def options(self) -> dict[str, Any]:
+        """The constructor's arguments as JSON values, `threshold` aside."""
+        return {}
+
+    def at(self, threshold: float) -> Self:
+        """The same policy with another threshold."""
+        other = copy.copy(self)
+        other.threshold = float(threshold)
+        return other

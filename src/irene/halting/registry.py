@@ -1,0 +1,45 @@
+"""Every halting policy by name, and how one is written down and read back."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from torch import Tensor
+
+from irene.errors import OptionError
+from irene.halting.policies import (
+    Agreement,
+    Confidence,
+    Entropy,
+    Margin,
+    Never,
+    Patience,
+    Random,
+    Spread,
+    Window,
+)
+from irene.halting.policy import Policy
+from irene.halting.selector import Selector
+
+POLICIES: dict[str, type[Policy]] = {
+    policy.name: policy
+    for policy in (Never, Confidence, Margin, Entropy, Agreement, Patience, Window, Spread, Selector, Random)
+}
+
+
+def describe(policy: Policy) -> dict[str, Any]:
+    """A policy as JSON values; its tensors, if it has any, are its `state_dict`."""
+    return {"name": policy.name, "threshold": policy.threshold, "options": policy.options()}
+
+
+def restore(description: dict[str, Any], tensors: dict[str, Tensor] | None = None) -> Policy:
+    """The policy that `describe` wrote down."""
+    name = description["name"]
+    if name not in POLICIES:
+        near = get_close_matches(name, POLICIES, n=1)
+        hint = f", did you mean {near[0]}?" if near else ""
+        raise OptionError(f"unknown policy {name!r}{hint} (there are: {', '.join(sorted(POLICIES))})")
+    policy = POLICIES[name](description["threshold"], **description["options"])
+    policy.load_state_dict(tensors or {})
+    return policy.eval()

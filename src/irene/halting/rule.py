@@ -1,0 +1,91 @@
+"""The one step of every cascade: aggregate the new member's output, score it, decide who stops.
+
+The plain loop, the replay of a bank, the engines and the exported cascade all call `Rule.step`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from irene.errors import OptionError
+from irene.halting.policy import Policy, State, Step
+from irene.types import Task
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """How members are averaged: a weight each, and a temperature that divides its logits first."""
+
+    weights: tuple[float, ...]
+    temperatures: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(self.temperatures) or not self.weights:
+            raise OptionError(
+                f"aggregation needs one weight and one temperature a member, "
+                f"got {len(self.weights)} weights and {len(self.temperatures)} temperatures"
+            )
+        if min(self.temperatures) <= 0 or min(self.weights) < 0 or self.weights[0] <= 0:
+            raise OptionError("temperatures and the first weight must be above 0, other weights at least 0")
+
+    @classmethod
+    def equal(cls, members: int) -> Aggregation:
+        """The plain mean of the members used (Eq. 7)."""
+        return cls((1.0,) * members, (1.0,) * members)
+
+    def observe(self, t: int, output_BHK: Tensor, sum_BK: Tensor, task: Task) -> tuple[Step, Tensor]:
+        """Add the raw output of member t (counted from 0) to the weighted sum; what a policy may see of it."""
+        heads_BHK = output_BHK.float()
+        if task == "classification":
+            heads_BHK = torch.softmax(heads_BHK / self.temperatures[t], dim=2)
+        sum_BK = sum_BK + self.weights[t] * heads_BHK[:, 0]
+        mean_BK = sum_BK / sum(self.weights[: t + 1])
+        return Step(t, len(self.weights), task, heads_BHK, mean_BK), sum_BK
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"weights": list(self.weights), "temperatures": list(self.temperatures)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Aggregation:
+        return cls(tuple(values["weights"]), tuple(values["temperatures"]))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one step decided."""
+
+    mean_BK: Tensor  # the ensemble's answer so far
+    score_B: Tensor  # the policy's halting score
+    halt_B: Tensor  # who stops here; at the last step, everybody
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A policy, an aggregation and the number of members: all that decides when a sample stops."""
+
+    policy: Policy
+    aggregation: Aggregation
+    task: Task
+
+    @property
+    def steps(self) -> int:
+        return len(self.aggregation.weights)
+
+    def start(self, batch: int, outputs: int, device: torch.device) -> State:
+        """The memory of `batch` samples before the first member runs."""
+        state = self.policy.start(batch, self.steps, device)
+        return {**state, "sum": torch.zeros(batch, outputs, device=device)}
+
+    def step(self, t: int, output_BHK: Tensor, state: State) -> tuple[Outcome, State]:
+        """Take in the raw output of member t (counted from 0) for the samples still running."""
+        policy_state = {key: value for key, value in state.items() if key != "sum"}
+        seen, sum_BK = self.aggregation.observe(t, output_BHK, state["sum"], self.task)
+        score_B, policy_state = self.policy.score(seen, policy_state)
+        halt_B = score_B >= self.policy.threshold
+        if t + 1 == self.steps:
+            halt_B = torch.ones_like(halt_B)
+        return Outcome(seen.mean_BK, score_B, halt_B), {**policy_state, "sum": sum_BK}

@@ -1,0 +1,85 @@
+"""The selector of IRENE: a tiny LSTM, shared by all steps, that gives the probability to halt now."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from irene.errors import OptionError
+from irene.halting.features import FEATURES, check_features, start_features, step_features
+from irene.halting.policy import Policy, State, Step
+from irene.types import Task
+
+
+class Selector(Policy):
+    """Learned halting: features of each step go through an LSTM that answers h_t, the probability to halt now.
+
+    The hidden state starts at zero (A.1.1). The score is the logit of h_t, which unlike h_t itself never rounds
+    to a tie at one; a threshold of 0 is h_t = 0.5. Nothing is drawn at random, so the same input always stops
+    at the same step.
+    """
+
+    name: ClassVar[str] = "selector"
+
+    def __init__(
+        self,
+        threshold: float = 0.0,
+        *,
+        features: tuple[str, ...] | list[str] | None = None,
+        hidden: int = 8,
+        task: Task = "classification",
+    ) -> None:
+        super().__init__(threshold)
+        if hidden < 1:
+            raise OptionError(f"the selector needs at least one hidden unit, got {hidden}")
+        self.features = check_features(FEATURES[task] if features is None else features, task)
+        self.hidden = hidden
+        self.task: Task = task
+        self.mean_F: Tensor
+        self.std_F: Tensor
+        self.register_buffer("mean_F", torch.zeros(len(self.features)))
+        self.register_buffer("std_F", torch.ones(len(self.features)))
+        self.cell = nn.LSTMCell(len(self.features), hidden)
+        self.out = nn.Linear(hidden, 1)
+
+    def options(self) -> dict[str, Any]:
+        return {"features": list(self.features), "hidden": self.hidden, "task": self.task}
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    @torch.no_grad()
+    def standardise(self, features_NTF: Tensor) -> None:
+        """Set the mean and spread that features are scaled by, from samples no member was trained on."""
+        rows_MF = features_NTF.flatten(0, 1)
+        self.mean_F.copy_(rows_MF.mean(0))
+        self.std_F.copy_(rows_MF.std(0, correction=0).clamp_min(1e-6))
+
+    def halting_logits(self, features_BTF: Tensor) -> Tensor:
+        """(B, T): the logit of h_t at every step, for training."""
+        state = self._zeros(len(features_BTF), features_BTF.device)
+        logits = []
+        for t in range(features_BTF.shape[1]):
+            logit_B, state = self._step(features_BTF[:, t], state)
+            logits.append(logit_B)
+        return torch.stack(logits, 1)
+
+    def start(self, batch: int, steps: int, device: torch.device) -> State:
+        hidden, memory = self._zeros(batch, device)
+        return {"hidden": hidden, "memory": memory, **start_features(self.task, batch, steps, device)}
+
+    def score(self, step: Step, state: State) -> tuple[Tensor, State]:
+        features_BF, remembered = step_features(self.features, step, state)
+        logit_B, (hidden, memory) = self._step(features_BF, (state["hidden"], state["memory"]))
+        return logit_B, {"hidden": hidden, "memory": memory, **remembered}
+
+    def _zeros(self, batch: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        zeros_BD = torch.zeros(batch, self.hidden, device=device)
+        return zeros_BD, zeros_BD
+
+    def _step(self, features_BF: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        hidden, memory = self.cell((features_BF - self.mean_F) / self.std_F, state)
+        return self.out(hidden)[:, 0], (hidden, memory)

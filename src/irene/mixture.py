@@ -1,0 +1,70 @@
+"""Mixture: a gate that looks at the input and chooses which members to run, and with what weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from irene.bank import mix
+from irene.cascade import MemberLike
+from irene.errors import OptionError
+from irene.models.member import as_heads
+from irene.types import Cost, Prediction, Task
+
+
+class Mixture:
+    """A mixture of experts: the gate gives each sample weights, and only members with a weight are run.
+
+    It answers with the same `Prediction` as a `Cascade`, so metrics, reports and servers treat both alike.
+    The gate is a callable from a batch to one logit a member; `top` of them are kept.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[MemberLike],
+        gate: MemberLike,
+        *,
+        top: int | None = None,
+        costs: Sequence[Cost] | None = None,
+        task: Task = "classification",
+    ) -> None:
+        self.members = tuple(members)
+        self.gate = gate
+        self.top = len(self.members) if top is None else top
+        if not 1 <= self.top <= len(self.members):
+            raise OptionError(f"a mixture of {len(self.members)} members cannot run the top {self.top}")
+        self.costs = tuple(costs) if costs is not None else (Cost(),) * len(self.members)
+        self.task: Task = task
+        for module in (*self.members, gate):
+            if isinstance(module, nn.Module):
+                module.eval()
+
+    @torch.no_grad()
+    def gates(self, inputs: Tensor) -> Tensor:
+        """(B, T) weights that sum to one; zero for the members that are not run."""
+        return gate_weights(as_heads(self.gate(inputs))[:, 0].float(), self.top)
+
+    @torch.no_grad()
+    def predict(self, inputs: Tensor) -> Prediction:
+        """Answer a batch; each sample runs through the members its gate chose."""
+        gates_BT = self.gates(inputs)
+        outputs: Tensor | None = None
+        for t, member in enumerate(self.members):
+            chosen = (gates_BT[:, t] > 0).nonzero()[:, 0]
+            answer = as_heads(member(inputs[chosen])).float()
+            if outputs is None:
+                shape = (len(inputs), len(self.members), *answer.shape[1:])
+                outputs = torch.zeros(shape, device=inputs.device)
+            outputs[chosen, t] = answer
+        assert outputs is not None  # a mixture has members, as `top` was checked against their number
+        return mix(outputs, gates_BT, self.task)
+
+
+def gate_weights(logits_BT: Tensor, top: int) -> Tensor:
+    """Softmax over the `top` largest gate logits of each sample, zero for the others."""
+    if top == logits_BT.shape[1]:
+        return logits_BT.softmax(1)
+    kept = logits_BT.topk(top, dim=1)
+    return torch.zeros_like(logits_BT).scatter(1, kept.indices, kept.values.softmax(1))

@@ -1,0 +1,89 @@
+"""What running a member costs: parameters, FLOPs and measured time."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from irene.errors import OptionError
+from irene.types import Cost
+
+_WARM_UP = 2
+
+
+def measure_cost(
+    member: Callable[[Tensor], Any],
+    sample_inputs: Tensor,
+    *,
+    device: torch.device | str | None = None,
+    repeats: int = 5,
+) -> Cost:
+    """Parameters, FLOPs per sample and milliseconds per sample of a member at this batch size.
+
+    The time is the median of `repeats` synchronised runs after a warm-up, on `device` or where the member is.
+    FLOPs count a multiply-add as two. A callable that is no module has neither parameters nor FLOPs to count.
+    """
+    if repeats < 1 or len(sample_inputs) < 1:
+        raise OptionError(
+            f"cost needs at least 1 repeat and 1 sample, got {repeats} repeats and {len(sample_inputs)} samples"
+        )
+    home = _device_of(member, sample_inputs)
+    target = home if device is None else torch.device(device)
+    inputs = sample_inputs.to(target)
+    if isinstance(member, nn.Module) and target != home:
+        member = copy.deepcopy(member).to(target)  # the caller's member stays where it is
+
+    parameters, flops = 0, 0.0
+    with torch.no_grad(), _evaluating(member):
+        if isinstance(member, nn.Module):
+            parameters = sum(parameter.numel() for parameter in member.parameters())
+            with FlopCounterMode(display=False) as counter:
+                member(inputs)
+            flops = counter.get_total_flops() / len(inputs)
+        for _ in range(_WARM_UP):
+            member(inputs)
+        seconds = [_seconds(member, inputs) for _ in range(repeats)]
+    ms = 1000 * statistics.median(seconds) / len(inputs)
+    return Cost(members=1.0, parameters=parameters, flops=flops, ms=ms)
+
+
+def _device_of(member: Callable[[Tensor], Any], inputs: Tensor) -> torch.device:
+    if isinstance(member, nn.Module):
+        for tensor in (*member.parameters(), *member.buffers()):
+            return tensor.device
+    return inputs.device
+
+
+@contextmanager
+def _evaluating(member: Callable[[Tensor], Any]) -> Iterator[None]:
+    """Evaluation mode, with the mode of every part put back after."""
+    modes = {part: part.training for part in member.modules()} if isinstance(member, nn.Module) else {}
+    try:
+        for part in modes:
+            part.training = False
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+
+
+def _seconds(member: Callable[[Tensor], Any], inputs: Tensor) -> float:
+    _synchronise(inputs.device)
+    start = time.perf_counter()
+    member(inputs)
+    _synchronise(inputs.device)
+    return time.perf_counter() - start
+
+
+def _synchronise(device: torch.device) -> None:
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is not None and device.type == accelerator.type:
+        torch.accelerator.synchronize(device)

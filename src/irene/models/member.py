@@ -1,0 +1,69 @@
+"""A member: normalise, extract features, answer with one or more heads."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from irene.errors import OptionError
+from irene.models.normalise import Normalise
+from irene.models.registry import make_backbone
+from irene.models.spec import MemberSpec
+
+
+@final
+class Member(nn.Module):
+    """One model of an ensemble: raw inputs in, logits or values (B, H, K) out.
+
+    With two heads it is the two-head member of the paper's Appendix A.1.2: the heads share all features and
+    differ in their last layer only, so the second one is nearly free.
+    """
+
+    def __init__(self, spec: MemberSpec, *, mean: Tensor | None = None, std: Tensor | None = None) -> None:
+        super().__init__()
+        self.spec = spec
+        self.normalise = Normalise(spec.shape, mean, std)
+        self.backbone, width = make_backbone(spec.backbone, spec.shape)
+        self.head = nn.Linear(width, spec.heads * spec.outputs)
+        self.output_shift: Tensor
+        self.output_scale: Tensor
+        self.register_buffer("output_shift", torch.zeros(spec.outputs))
+        self.register_buffer("output_scale", torch.ones(spec.outputs))
+
+    def scale_outputs(self, mean_K: Tensor, std_K: Tensor) -> None:
+        """Answer in the units of regression targets with this mean and spread; heads then learn unit-sized values."""
+        self.output_shift.copy_(mean_K)
+        self.output_scale.copy_(std_K)
+
+    def features(self, x: Tensor) -> Tensor:
+        """(B, F) what the heads see."""
+        features: Tensor = self.backbone(self.normalise(x))
+        return features
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.head(self.features(x))
+        return outputs.reshape(-1, self.spec.heads, self.spec.outputs) * self.output_scale + self.output_shift
+
+
+def build(spec: MemberSpec, *, seed: int, mean: Tensor | None = None, std: Tensor | None = None) -> Member:
+    """A fresh member on the CPU, whose weights depend on the spec and the seed only.
+
+    `mean` and `std` come from `statistics(training_inputs)`; without them inputs pass as they are.
+    """
+    # torch.manual_seed would reseed the accelerators too, which fork_rng without devices does not put back.
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(seed)
+        return Member(spec, mean=mean, std=std)
+
+
+def as_heads(output: Tensor) -> Tensor:
+    """(B, H, K) from a member's output, which may also be (B, K) when it has one head."""
+    if output.ndim == 2:
+        return output.unsqueeze(1)
+    if output.ndim == 3:
+        return output
+    raise OptionError(
+        f"a member must return (batch, outputs) or (batch, heads, outputs), got shape {tuple(output.shape)}"
+    )

@@ -1,0 +1,111 @@
+"""The backbones by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from torch import nn
+
+from irene.errors import OptionError
+from irene.models.cnn import SmallCNN
+from irene.models.external import Factory, adapt, from_path, from_timm
+from irene.models.mlp import MLP
+from irene.models.names import near
+from irene.models.resnet import resnet18, thin_resnet
+
+_WIDTH = re.compile(r"(?P<name>resnet\d+)x(?P<width>\d+(\.\d+)?)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    factory: Factory
+    description: str
+    images: bool = False
+    """Takes images only."""
+    scaled: Callable[[tuple[int, ...], float], nn.Module] | None = None
+    """Makes the same backbone with its channels multiplied."""
+
+
+def _thin(depth: int, millions: str) -> _Entry:
+    return _Entry(
+        factory=partial(thin_resnet, depth),
+        description=f"thin CIFAR ResNet with {depth} layers, {millions} M parameters",
+        images=True,
+        scaled=partial(thin_resnet, depth),
+    )
+
+
+_ENTRIES: dict[str, _Entry] = {
+    "resnet18": _Entry(
+        factory=resnet18,
+        description="ResNet-18 for small images: 3x3 stem, no max-pool, 11.2 M parameters",
+        images=True,
+        scaled=resnet18,
+    ),
+    "resnet8": _thin(8, "0.08"),
+    "resnet14": _thin(14, "0.17"),
+    "resnet20": _thin(20, "0.27"),
+    "resnet32": _thin(32, "0.46"),
+    "resnet56": _thin(56, "0.85"),
+    "resnet110": _thin(110, "1.73"),
+    "cnn": _Entry(
+        factory=SmallCNN,
+        description="three convolutions with batch norm, for small images such as digits",
+        images=True,
+    ),
+    "mlp": _Entry(factory=MLP, description="two hidden layers of 128, for tables; images are flattened"),
+}
+
+
+def backbones() -> dict[str, str]:
+    """Every backbone that can be built by its plain name, with one line about it."""
+    return {name: entry.description for name, entry in _ENTRIES.items()}
+
+
+def register(name: str, factory: Factory, description: str) -> None:
+    """Give your own backbone a name: `factory(shape)` makes a module that returns features (batch, width).
+
+    The module may have a `features(x)` method, which is then called in place of the module itself. The name
+    has to be registered in every process that opens a run made with it; `module:function` needs no such step.
+    """
+    if not _NAME.fullmatch(name) or _WIDTH.fullmatch(name):
+        raise OptionError(
+            f"a backbone's name takes letters, digits, '.', '_' and '-' and is not a resnet with a width, got {name!r}"
+        )
+    if name in _ENTRIES:
+        raise OptionError(f"backbone {name!r} exists already: choose another name")
+    _ENTRIES[name] = _Entry(factory=factory, description=description)
+
+
+def make_backbone(name: str, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
+    """The backbone of this name for samples of this shape, and how wide its features are."""
+    return adapt(_make(name, shape), name, shape)
+
+
+def _make(name: str, shape: tuple[int, ...]) -> nn.Module:
+    if name.startswith("timm/"):
+        _need_images(name, shape)
+        return from_timm(name.removeprefix("timm/"), shape)
+    if ":" in name:
+        return from_path(name)(shape)
+    scaled = _WIDTH.fullmatch(name)
+    entry = _ENTRIES.get(scaled["name"] if scaled else name)
+    if entry is None or (scaled and entry.scaled is None):
+        raise OptionError(
+            f"no backbone is called {name!r}{near(name, _ENTRIES)}; there are {', '.join(_ENTRIES)}, "
+            "a resnet with a width such as resnet18x0.25, timm/NAME and module:function"
+        )
+    if entry.images:
+        _need_images(name, shape)
+    if scaled and entry.scaled:
+        return entry.scaled(shape, float(scaled["width"]))
+    return entry.factory(shape)
+
+
+def _need_images(name: str, shape: tuple[int, ...]) -> None:
+    if len(shape) != 3:
+        raise OptionError(f"backbone {name!r} takes images of shape (C, H, W), got samples of shape {shape}: use 'mlp'")

@@ -1,0 +1,66 @@
+"""Where a training stands, so that a killed one goes on exactly where it was."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from irene.errors import RunError
+from irene.files import write_atomically
+
+
+class Checkpoints:
+    """The stages of a training in a folder: finished ones as safetensors, the running one as a checkpoint."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+
+    def finished(self, stage: str) -> dict[str, Tensor] | None:
+        """The tensors a finished stage left, or None if it has not finished."""
+        if self.folder is None or not (path := self._finished_path(stage)).exists():
+            return None
+        try:
+            return load(path.read_bytes())
+        except SafetensorError as error:
+            raise RunError(f"{path}: damaged ({error}); delete it and resume to train that stage again") from None
+
+    def finish(self, stage: str, tensors: Mapping[str, Tensor]) -> None:
+        """Keep what a stage ended with and forget its checkpoint."""
+        if self.folder is None:
+            return
+        content = {key: value.detach().contiguous().cpu() for key, value in tensors.items()}
+        write_atomically(self._finished_path(stage), save(content))
+        self._running_path(stage).unlink(missing_ok=True)
+
+    def running(self, stage: str) -> dict[str, Any] | None:
+        """The checkpoint of a stage that was interrupted, or None."""
+        if self.folder is None or not (path := self._running_path(stage)).exists():
+            return None
+        try:
+            state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        except (RuntimeError, EOFError, ValueError, KeyError) as error:
+            raise RunError(f"{path}: damaged ({error}); delete it to train that stage from its start") from None
+        return state
+
+    def save(self, stage: str, state: dict[str, Any]) -> None:
+        """Write the checkpoint of the running stage."""
+        if self.folder is None:
+            return
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        write_atomically(self._running_path(stage), buffer.getvalue())
+
+    def _finished_path(self, stage: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{stage}.safetensors"
+
+    def _running_path(self, stage: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{stage}.checkpoint.pt"

@@ -1,0 +1,73 @@
+"""Data-parallel training under torchrun: who am I, and gradients averaged over the processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, distributed, nn
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes that train together; a single process is a world of one."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes files and shows progress."""
+        return self.rank == 0
+
+    def average_gradients(self, parameters: list[nn.Parameter]) -> None:
+        """Replace every gradient by its mean over the processes, in one flat all-reduce."""
+        if self.size == 1:
+            return
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        self._average(gradients)
+
+    def average_buffers(self, module: nn.Module) -> None:
+        """Replace floating-point buffers (batch-norm statistics) by their mean over the processes."""
+        if self.size == 1:
+            return
+        self._average([buffer for buffer in module.buffers() if buffer.is_floating_point()])
+
+    def average(self, values: Tensor) -> Tensor:
+        """The mean of a tensor over the processes."""
+        if self.size > 1:
+            self._average([values])
+        return values
+
+    def wait(self) -> None:
+        """Wait until every process is here."""
+        if self.size > 1:
+            distributed.barrier()
+
+    def _average(self, tensors: list[Tensor]) -> None:
+        if not tensors:
+            return
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        distributed.all_reduce(flat)
+        flat /= self.size
+        offset = 0
+        for tensor in tensors:
+            tensor.copy_(flat[offset : offset + tensor.numel()].view_as(tensor))
+            offset += tensor.numel()
+
+
+@contextmanager
+def world(device: torch.device) -> Iterator[World]:
+    """The world this process was started in: torchrun's if there is one, a world of one otherwise."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World()
+        return
+    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield World(distributed.get_rank(), size)
+    finally:
+        distributed.destroy_process_group()

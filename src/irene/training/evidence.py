@@ -1,0 +1,68 @@
+"""Evidence: what members answer on samples they did not train on, which is what a selector learns from.
+
+On its own training data a member is right almost everywhere, so a selector that learns there halts everything
+at the first step. Evidence comes from a held-out slice, or from out-of-fold predictions of the training data.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from irene.halting.features import feature_table
+from irene.halting.rule import Aggregation
+from irene.training import losses
+from irene.types import Task
+
+
+class Evidence:
+    """Tables over M samples and the t members so far, on the training device, updated in place.
+
+    features (M, t, F) are what the selector sees; error and loss (M, t) are of the running ensemble at each
+    step; member_loss and reference_loss (M,) are of the newest member and of the ensemble before it.
+    """
+
+    def __init__(
+        self,
+        outputs_MtHK: Tensor,
+        targets: Tensor,
+        *,
+        names: tuple[str, ...],
+        task: Task,
+        device: torch.device,
+        aggregation: Aggregation | None = None,
+        scale_K: Tensor | None = None,
+    ) -> None:
+        self.names = names
+        self.task: Task = task
+        self.scale_K = scale_K
+        self.aggregation = aggregation or Aggregation.equal(outputs_MtHK.shape[1])
+        self.outputs = outputs_MtHK.to(device)
+        self.targets = targets.to(device)
+        self.features, self.error, self.loss, self.member_loss, self.reference_loss = self._tables()
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    @property
+    def steps(self) -> int:
+        return self.outputs.shape[1]
+
+    @torch.no_grad()
+    def refresh(self, newest_MHK: Tensor) -> None:
+        """Put in the newest member's outputs as they are now."""
+        self.outputs[:, -1] = newest_MHK.to(self.outputs)
+        tables = (self.features, self.error, self.loss, self.member_loss, self.reference_loss)
+        for table, new in zip(tables, self._tables(), strict=True):
+            table.copy_(new)
+
+    @torch.no_grad()
+    def _tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        features_MtF, means_MtK = feature_table(self.names, self.outputs, self.aggregation, self.task)
+        loss_Mt = losses.answer_loss(means_MtK, self.targets, self.task, self.scale_K)
+        error_Mt = loss_Mt
+        if self.task == "classification":
+            error_Mt = (means_MtK.argmax(2) != self.targets[:, None]).float()
+        newest_M = losses.output_loss(self.outputs[:, -1], self.targets, self.task, self.scale_K)[:, 0]
+        reference_M = loss_Mt[:, -2] if loss_Mt.shape[1] > 1 else loss_Mt[:, -1]
+        return features_MtF, error_Mt, loss_Mt, newest_M, reference_M.clone()

@@ -1,0 +1,269 @@
+"""The training loop: the one optimisation step of the package, whatever the method."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_, convert_conv2d_weight_memory_format
+
+from irene.data.loader import Batch, Loader
+from irene.data.samples import Augment, Samples
+from irene.errors import TrainingError
+from irene.training.checkpoint import Checkpoints
+from irene.training.distributed import World
+from irene.training.objective import Objective
+from irene.training.options import LoopOptions, OptimizerOptions
+from irene.training.recorder import Recorder
+
+
+def derive_seed(*parts: object) -> int:
+    """A seed that depends on all the parts, the same on every machine."""
+    digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:4], "big")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """Trains one model after the other on a device, with progress, checkpoints and resume.
+
+    Every draw of chance is a function of (seed, stage, epoch), so a resumed training repeats the
+    uninterrupted one: bit for bit on a CPU.
+    """
+
+    device: torch.device
+    seed: int
+    recorder: Recorder
+    checkpoints: Checkpoints
+    world: World = field(default_factory=World)
+    checkpoint_seconds: float = 15.0
+
+    def fit(
+        self,
+        stage: str,
+        model: nn.Module,
+        objective: Objective,
+        samples: Samples,
+        options: LoopOptions,
+        augment: Augment | None = None,
+    ) -> None:
+        """Train a model in place; a stage that has finished before is read back instead."""
+        parts = {"model": model, "companion": objective.companion}
+        if (tensors := self.checkpoints.finished(stage)) is not None:
+            _restore(tensors, parts, objective)
+        else:
+            loader = Loader(
+                samples,
+                batch_size=options.batch_size,
+                device=self.device,
+                shuffle=True,
+                seed=derive_seed(self.seed, stage),
+                augment=augment,
+                drop_last=True,
+                rank=self.world.rank,
+                world=self.world.size,
+            )
+            self._train(stage, model.to(self.device), objective, loader, options)
+            if self.world.leads:
+                self.checkpoints.finish(stage, _snapshot(parts, objective))
+            self.world.wait()
+        model.to(self.device).eval()
+
+    def _train(self, stage: str, model: nn.Module, objective: Objective, loader: Loader, options: LoopOptions) -> None:
+        stepper = _Stepper(model, objective, options, self.device, self.world)
+        first = self._resume(stage, stepper)
+        self.recorder.drop_after(stage, first)
+        saved = time.monotonic()
+        with self.recorder.stage(stage, options.epochs, first) as progress:
+            for epoch in range(first, options.epochs):
+                started = time.monotonic()
+                torch.manual_seed(derive_seed(self.seed, stage, epoch, "draws"))
+                model.eval()
+                objective.begin_epoch(model)
+                model.train()
+                for index, batch in enumerate(loader.epoch(epoch)):
+                    stepper.step(batch, (epoch * len(loader) + index) / (options.epochs * len(loader)))
+                figures = stepper.figures(len(loader))
+                if not math.isfinite(figures["loss"]):
+                    raise TrainingError(
+                        f"the loss of {stage} became {figures['loss']} in epoch {epoch + 1}: "
+                        "the last good state is kept, lower the learning rate or clip gradients and resume"
+                    )
+                self.world.average_buffers(model)
+                if self.world.leads:
+                    if time.monotonic() - saved >= self.checkpoint_seconds and epoch + 1 < options.epochs:
+                        self.checkpoints.save(stage, {"epoch": epoch + 1, **stepper.state()})
+                        saved = time.monotonic()
+                    figures["seconds"] = time.monotonic() - started
+                    progress.epoch(epoch, {**figures, **objective.figures()})
+
+    def _resume(self, stage: str, stepper: _Stepper) -> int:
+        state = self.checkpoints.running(stage)
+        if state is None:
+            return 0
+        stepper.load(state)
+        return int(state["epoch"])
+
+
+class _Stepper:
+    """One optimisation step, eager or as one CUDA graph."""
+
+    def __init__(
+        self, model: nn.Module, objective: Objective, options: LoopOptions, device: torch.device, world: World
+    ) -> None:
+        self.model = model
+        self.objective = objective
+        self.options = options
+        self.device = device
+        self.world = world
+        self.dtype = options.autocast_dtype(device)
+        if device.type == "cuda":
+            torch.backends.cudnn.benchmark = True  # shapes are fixed, so the search for fast kernels pays
+            convert_conv2d_weight_memory_format(model, torch.channels_last)
+        self.forward = torch.compile(model, dynamic=False) if options.compile else model
+        self.parts: list[tuple[nn.Module, OptimizerOptions]] = [(model, options.optimizer)]
+        if objective.companion is not None:
+            assert objective.companion_optimizer is not None
+            self.parts.append((objective.companion.to(device), objective.companion_optimizer))
+        self.optimizers = [_optimizer(module, its_options, device) for module, its_options in self.parts]
+        self.parameters = [parameter for module, _ in self.parts for parameter in module.parameters()]
+        self.names: list[str] = []
+        self.sums: Tensor | None = None
+        self.graph = _GraphedStep(self._run) if device.type == "cuda" and world.size == 1 else None
+
+    def step(self, batch: Batch, progress: float) -> None:
+        for optimizer, (_, options) in zip(self.optimizers, self.parts, strict=True):
+            _set_lr(optimizer, options.lr * options.schedule.factor(progress))
+        if self.graph is not None:
+            self.graph(batch)
+        else:
+            self._run(batch)
+
+    def _run(self, batch: Batch) -> None:
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
+            output = self.forward(batch.inputs)
+        terms = self.objective.terms(batch, output)
+        values = torch.stack(list(terms.values()))
+        values.sum().backward()
+        self.world.average_gradients(self.parameters)
+        if self.options.clip is not None:
+            clip_grad_norm_(self.parameters, self.options.clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        if self.sums is None:
+            self.names = list(terms)
+            self.sums = torch.zeros_like(values)
+        self.sums += values.detach()
+
+    def figures(self, steps: int) -> dict[str, float]:
+        """The mean of every term over the epoch, which starts anew."""
+        assert self.sums is not None
+        means = (self.world.average(self.sums) / steps).tolist()
+        self.sums.zero_()
+        return {"loss": sum(means), **dict(zip(self.names, means, strict=True))}
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "modules": [module.state_dict() for module, _ in self.parts],
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "objective": self.objective.state(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        for (module, _), saved in zip(self.parts, state["modules"], strict=True):
+            module.load_state_dict(saved)
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            rates = [group["lr"] for group in optimizer.param_groups]
+            optimizer.load_state_dict(saved)
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate  # the tensor a CUDA graph reads stays in its place
+        for key, tensor in self.objective.state().items():
+            tensor.copy_(state["objective"][key])
+
+
+class _GraphedStep:
+    """Runs a step eagerly a few times, then captures it as a CUDA graph and replays that."""
+
+    WARM_UP = 3
+
+    def __init__(self, run: Any) -> None:
+        self.run = run
+        self.calls = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.batch: Batch | None = None
+
+    def __call__(self, batch: Batch) -> None:
+        if self.batch is None:
+            self.batch = Batch(*(tensor.clone() for tensor in _tensors(batch)))
+        for mine, new in zip(_tensors(self.batch), _tensors(batch), strict=True):
+            mine.copy_(new, non_blocking=True)
+        if self.graph is not None:
+            self.graph.replay()
+        elif self.calls < self.WARM_UP:
+            self._warm_up()
+        else:
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.run(self.batch)
+            self.graph.replay()
+        self.calls += 1
+
+    def _warm_up(self) -> None:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self.run(self.batch)
+        torch.cuda.current_stream().wait_stream(stream)
+
+
+def _tensors(batch: Batch) -> Iterator[Tensor]:
+    yield from (batch.inputs, batch.targets, batch.ids, batch.index)
+
+
+def _optimizer(module: nn.Module, options: OptimizerOptions, device: torch.device) -> torch.optim.Optimizer:
+    fast = device.type == "cuda"
+    lr = torch.tensor(options.lr, device=device) if fast else options.lr  # a tensor, so a graph sees it change
+    if options.kind == "sgd":
+        return torch.optim.SGD(
+            module.parameters(),
+            lr=lr,
+            momentum=options.momentum,
+            nesterov=options.momentum > 0,
+            weight_decay=options.weight_decay,
+            fused=fast,
+        )
+    return torch.optim.AdamW(module.parameters(), lr=lr, weight_decay=options.weight_decay, fused=fast, capturable=fast)
+
+
+def _set_lr(optimizer: torch.optim.Optimizer, value: float) -> None:
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(value)
+        else:
+            group["lr"] = value
+
+
+def _snapshot(parts: dict[str, nn.Module | None], objective: Objective) -> dict[str, Tensor]:
+    tensors = {f"objective.{key}": value for key, value in objective.state().items()}
+    for name, module in parts.items():
+        if module is not None:
+            tensors |= {f"{name}.{key}": value for key, value in module.state_dict().items()}
+    return tensors
+
+
+def _restore(tensors: dict[str, Tensor], parts: dict[str, nn.Module | None], objective: Objective) -> None:
+    for name, module in parts.items():
+        if module is not None:
+            prefix = f"{name}."
+            saved = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            module.load_state_dict(saved)
+    for key, tensor in objective.state().items():
+        tensor.copy_(tensors[f"objective.{key}"])

@@ -1,0 +1,91 @@
+"""The losses of the paper, one pure function each, named by its equation.
+
+A member's raw output is (B, H, K): logits or values of its H heads; `y` (answers) are probabilities or values.
+Regression losses are in units of the target's variance, so that weights mean the same for every data set.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from irene.halting import maths
+from irene.types import Task
+
+
+def output_loss(output_BHK: Tensor, target: Tensor, task: Task, scale_K: Tensor | None = None) -> Tensor:
+    """(B, H): the task's loss of each head's raw output: cross-entropy, or squared error over `scale` squared."""
+    if task == "classification":
+        heads = output_BHK.shape[1]
+        return functional.cross_entropy(
+            output_BHK.float().transpose(1, 2), target[:, None].expand(-1, heads), reduction="none"
+        )
+    error_BHK = output_BHK.float() - target[:, None]
+    if scale_K is not None:
+        error_BHK = error_BHK / scale_K
+    return error_BHK.square().mean(2)
+
+
+def answer_loss(answer_BTK: Tensor, target: Tensor, task: Task, scale_K: Tensor | None = None) -> Tensor:
+    """(B, T): the task's loss of answers (probabilities or values), one for each step."""
+    if task == "classification":
+        picked_BT = answer_BTK.gather(2, target[:, None, None].expand(-1, answer_BTK.shape[1], 1))[:, :, 0]
+        return -picked_BT.clamp_min(1e-8).log()
+    return output_loss(answer_BTK, target, task, scale_K)
+
+
+def base_loss(output_BHK: Tensor, target: Tensor, task: Task, scale_K: Tensor | None = None) -> Tensor:
+    """L_base (Eq. 8): the task's loss of the member, its heads averaged. Trains the member."""
+    return output_loss(output_BHK, target, task, scale_K).mean()
+
+
+def head_discrepancy(output_BHK: Tensor, task: Task, scale_K: Tensor | None = None) -> Tensor:
+    """L1 distance between the answers of a member's two heads, which training maximises (A.1.2)."""
+    heads_BHK = output_BHK.float()
+    if task == "classification":
+        heads_BHK = heads_BHK.softmax(2)
+    elif scale_K is not None:
+        heads_BHK = heads_BHK / scale_K
+    return (heads_BHK[:, 0] - heads_BHK[:, -1]).abs().sum(1).mean()
+
+
+def ensemble_loss(y_BtK: Tensor, S_Bt: Tensor, target: Tensor, task: Task, scale_K: Tensor | None = None) -> Tensor:
+    """L_ens (Eq. 10): the task's loss of the S-weighted ensemble of members 1..t. Trains the selector only."""
+    ensemble_B1K = maths.running_ensemble(y_BtK.detach(), S_Bt)[:, -1:]
+    return answer_loss(ensemble_B1K, target, task, scale_K).mean()
+
+
+def cost_loss(p_BT: Tensor, costs_T: Tensor) -> Tensor:
+    """L_cost (Eq. 11): the expected cost of the halting distribution. Trains the selector only."""
+    return maths.expected_cost(p_BT, costs_T).mean()
+
+
+def rank_loss(member_loss_B: Tensor, reference_loss_B: Tensor, S_t_B: Tensor) -> Tensor:
+    """L_rank (Eq. 12): member t must beat the ensemble before it on the samples that reach it.
+
+    Trains member t (through its loss) and the selector (through S(t)); the reference is a constant.
+    """
+    return torch.relu(S_t_B * (member_loss_B - reference_loss_B.detach())).mean()
+
+
+def total_loss(
+    base: Tensor, ensemble: Tensor, cost: Tensor, rank: Tensor, weights: tuple[float, float, float]
+) -> Tensor:
+    """L_total (Eq. 13): base + w1 * ensemble + w2 * cost + w3 * rank."""
+    w1, w2, w3 = weights
+    return base + w1 * ensemble + w2 * cost + w3 * rank
+
+
+def expected_loss(p_BT: Tensor, loss_BT: Tensor) -> Tensor:
+    """The expectation of a loss at the halting step: the soft objective that needs no sampling."""
+    return (p_BT * loss_BT).sum(1).mean()
+
+
+def sample_halting(logits_BT: Tensor, temperature: float = 1.0) -> Tensor:
+    """(B, T) h_t in {0, 1}: a Gumbel-softmax draw, binarised with a straight-through gradient (Eq. 6's mask)."""
+    uniform_BT = torch.rand_like(logits_BT).clamp(1e-6, 1 - 1e-6)
+    noisy_BT = logits_BT + uniform_BT.log() - (-uniform_BT).log1p()  # the difference of two Gumbel draws
+    soft_BT = (noisy_BT / temperature).sigmoid()
+    hard_BT = (soft_BT >= 0.5).to(soft_BT)
+    return hard_BT + (soft_BT - soft_BT.detach())  # exactly 0 or 1, with the gradient of the soft value

@@ -1,0 +1,133 @@
+"""What a training method is given, and what it must give back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from irene.bank import collect
+from irene.data.loader import Loader
+from irene.data.samples import Samples
+from irene.data.splits import Splits
+from irene.halting.policies import Never
+from irene.halting.policy import Policy
+from irene.halting.rule import Aggregation
+from irene.models import Member, MemberSpec, as_heads, build, statistics
+from irene.models.cost import measure_cost
+from irene.training.loop import Loop, derive_seed
+from irene.training.objective import Objective, Supervised
+from irene.training.options import LoopOptions
+from irene.types import Cost, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """One training to be done: the data, one backbone a member, the loop and the method's own options."""
+
+    splits: Splits
+    backbones: tuple[str, ...]
+    loop: Loop
+    loop_options: LoopOptions
+    options: Any
+    note: Callable[[str], None]  # tells the user something and keeps it in run.json
+
+    @property
+    def task(self) -> Task:
+        return self.splits.data.task
+
+    @property
+    def device(self) -> torch.device:
+        return self.loop.device
+
+    @property
+    def scale_K(self) -> Tensor | None:
+        """The spread of regression targets, in whose units errors are counted; None for classification."""
+        if self.task == "classification":
+            return None
+        return self.splits.train.targets.std(0).clamp_min(1e-6).to(self.device)
+
+    def new_member(self, index: int, *, heads: int = 1, outputs: int | None = None, name: str = "member") -> Member:
+        """A fresh member number `index` (from 0), with the weights its seed gives."""
+        data, train = self.splits.data, self.splits.train
+        spec = MemberSpec(
+            backbone=self.backbones[index],
+            shape=data.shape,
+            outputs=data.outputs if outputs is None else outputs,
+            heads=heads,
+        )
+        sample = train.inputs if train.inputs is not None else train.read(range(min(len(train), 2048)))
+        mean, std = statistics(sample)
+        member = build(spec, seed=derive_seed(self.loop.seed, name, index), mean=mean, std=std)
+        if self.task == "regression":
+            member.scale_outputs(train.targets.mean(0), train.targets.std(0).clamp_min(1e-6))
+        return member
+
+    def fit(
+        self,
+        stage: str,
+        member: torch.nn.Module,
+        objective: Objective | None = None,
+        *,
+        samples: Samples | None = None,
+        options: LoopOptions | None = None,
+    ) -> None:
+        """Train a model in place on the training samples, by default for the plain supervised loss."""
+        self.loop.fit(
+            stage,
+            member,
+            objective or Supervised(self.task, scale_K=self.scale_K),
+            self.splits.train if samples is None else samples,
+            options or self.loop_options,
+            self.splits.data.augment,
+        )
+
+    def outputs(self, member: torch.nn.Module, samples: Samples) -> Tensor:
+        """(N, H, K) raw outputs of a member on samples, in evaluation mode, on the CPU."""
+        loader = Loader(samples, batch_size=1024, device=self.device, shuffle=False)
+        dtype = self.loop_options.autocast_dtype(self.device)
+        with torch.autocast(self.device.type, dtype, enabled=dtype is not None):
+            return collect(member.eval(), loader.epoch(0))
+
+    def frozen(self, member: torch.nn.Module) -> Callable[[Tensor], Tensor]:
+        """A trained member as a function of raw inputs that takes no gradient, as fast as training itself."""
+        member.eval().requires_grad_(False)
+        forward = torch.compile(member, dynamic=False) if self.loop_options.compile else member
+        dtype = self.loop_options.autocast_dtype(self.device)
+
+        @torch.no_grad()
+        def call(inputs: Tensor) -> Tensor:
+            with torch.autocast(self.device.type, dtype, enabled=dtype is not None):
+                return as_heads(forward(inputs)).float()
+
+        return call
+
+    def cost(self, member: torch.nn.Module) -> Cost:
+        """Parameters, FLOPs and measured milliseconds a sample of a member."""
+        train = self.splits.train
+        return measure_cost(member, train.read(range(min(len(train), 256))).to(self.device))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """What a method gives back: members in the order they run, and what stops or mixes them."""
+
+    members: list[Member]
+    policy: Policy = field(default_factory=Never)
+    aggregation: Aggregation | None = None  # equal weights if None
+    gate: Member | None = None
+    top: int | None = None  # of a mixture: how many members each sample runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A way to train an ensemble, by name."""
+
+    name: str
+    description: str
+    train: Callable[[Training], Trained]
+    options: Callable[[], Any] = lambda: None  # the frozen dataclass of the method's own options, if it has any
+    members: int | None = None  # how many members it always has, if that is fixed

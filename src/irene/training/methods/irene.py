@@ -1,0 +1,270 @@
+"""IRENE: members and selector trained together, one member after the other (Algorithm 1)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from irene.calibration.targets import threshold_for_cost
+from irene.calibration.temperature import fit_temperatures
+from irene.calibration.weights import fit_weights
+from irene.data.splits import folds
+from irene.errors import OptionError
+from irene.halting.features import FEATURES, check_features
+from irene.halting.policies import Never
+from irene.halting.rule import Aggregation, Rule
+from irene.halting.selector import Selector
+from irene.halting.trajectory import trajectory
+from irene.models import Member
+from irene.training.evidence import Evidence
+from irene.training.joint import Earlier, JointObjective, LossWeights, MemberObjective, PaperObjective
+from irene.training.loop import derive_seed
+from irene.training.method import Method, Trained, Training
+from irene.training.objective import Objective, Supervised
+from irene.training.options import OptimizerOptions
+from irene.training.selecting import Price, fit_selector
+from irene.types import CostUnit
+
+Recipe = Literal["irene", "paper"]
+SelectorData = Literal["slice", "folds"]
+Part = Literal["ensemble", "cost", "rank", "joint", "selector"]
+COLLAPSED = 0.02  # a share of samples past the first member below this is a collapse
+
+
+@dataclass(frozen=True, kw_only=True)
+class IreneOptions:
+    """The options of IRENE.
+
+    `cost` is the mean cost to reach, in `cost_unit` (mean members, or FLOPs or ms a sample). `selector_data`
+    says where the selector's evidence comes from: the held-out slice, or out-of-fold predictions of `folds`
+    further models a member. `weights` fits aggregation weights on the evidence; None fits them when backbones
+    differ. `without` switches parts off, for ablations: a loss by its name, `joint` for members trained
+    independently with the selector fitted after, `selector` for sequential training that never halts.
+    """
+
+    cost: float | None = 1.3
+    cost_unit: CostUnit = "members"
+    recipe: Recipe = "irene"
+    selector_data: SelectorData = "slice"
+    folds: int = 2
+    features: tuple[str, ...] | None = None
+    hidden: int = 8
+    selector_lr: float = 0.01
+    selector_decay: float = 0.5
+    loss_weights: LossWeights = dataclasses.field(default_factory=LossWeights)
+    weights: bool | None = None
+    without: tuple[Part, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.recipe not in get_args(Recipe):
+            raise OptionError(f"recipe must be irene or paper, got {self.recipe!r}")
+        if self.selector_data not in get_args(SelectorData) or self.folds < 2:
+            raise OptionError(
+                f"selector data is slice or folds (at least 2), got {self.selector_data!r} and {self.folds} folds"
+            )
+        unknown = set(self.without) - set(get_args(Part))
+        if unknown:
+            raise OptionError(f"parts to leave out are {', '.join(get_args(Part))}; got {', '.join(sorted(unknown))}")
+        if self.cost is not None and self.cost <= 0:
+            raise OptionError(f"the cost asked for must be above 0, got {self.cost}")
+
+    def active_weights(self) -> LossWeights:
+        """The loss weights with the switched-off parts at zero."""
+        off = {part: 0.0 for part in self.without if part in ("ensemble", "cost", "rank")}
+        return dataclasses.replace(self.loss_weights, **off)
+
+
+def train(training: Training) -> Trained:
+    """Algorithm 1: train member t with the selector of the members so far, then freeze it and go on."""
+    session = _Sequence(training)
+    for index in range(len(training.backbones)):
+        session.add_member(index)
+    return session.finish()
+
+
+class _Sequence:
+    """The members trained so far, their outputs where the selector learns, and the selector."""
+
+    def __init__(self, training: Training) -> None:
+        self.training = training
+        self.options: IreneOptions = training.options
+        self.by_folds = self.options.selector_data == "folds" and self.options.recipe == "irene"
+        self.samples = training.splits.train if self.by_folds else training.splits.heldout
+        if not len(self.samples):
+            raise OptionError(
+                "the selector needs samples no member trains on: give --heldout above 0, or --selector-data folds"
+            )
+        self.weights = self.options.active_weights()
+        self.base = Supervised(training.task, scale_K=training.scale_K, discrepancy=self.weights.discrepancy)
+        names = self.options.features or (("kl",) if self.options.recipe == "paper" else FEATURES[training.task])
+        seed = derive_seed(training.loop.seed, "selector")
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            self.selector = Selector(
+                features=check_features(names, training.task), hidden=self.options.hidden, task=training.task
+            )
+        self.members: list[Member] = []
+        self.costs: list[float] = []
+        self.columns: list[Tensor] = []  # (M, H, K) a member: its outputs on the evidence
+        self.price = 0.1
+
+    def add_member(self, index: int) -> None:
+        """Train member `index` jointly with the selector; the first one has only its base loss."""
+        training = self.training
+        member = training.new_member(index, heads=2)
+        self.costs.append(getattr(training.cost(member), self.options.cost_unit))
+        if self.by_folds:
+            self.columns.append(self._out_of_fold(index))
+        objective = self._objective()
+        training.fit(f"member-{index + 1}", member, objective)
+        if isinstance(objective, JointObjective):
+            self.price = float(objective.price.value)
+        self.members.append(member.requires_grad_(False))
+        if not self.by_folds:
+            self.columns.append(self._answer(member))
+
+    def finish(self) -> Trained:
+        """Fit what is fitted on frozen members: weights, temperatures, the selector, its threshold."""
+        options, training = self.options, self.training
+        steps = len(self.members)
+        if steps == 1 or "selector" in options.without:
+            return Trained(members=self.members, policy=Never())
+        aggregation = Aggregation.equal(steps)
+        if options.recipe == "irene":
+            aggregation = self._fit_aggregation()
+            evidence = self._evidence(self.columns, aggregation)
+            price = Price(self._costs(), asked=options.cost, start=self.price, device=training.device)
+            fit_selector(training.loop, "selector", self.selector, evidence, price, lr=options.selector_lr)
+        self.selector.cpu().eval()
+        threshold = self._threshold(aggregation)
+        policy = self.selector.at(threshold)
+        return Trained(members=self.members, policy=policy, aggregation=aggregation)
+
+    def _objective(self, rows: Tensor | None = None, *, fold: bool = False) -> Objective:
+        """What the next member is trained for, on the training samples or those `rows` of them."""
+        options, training = self.options, self.training
+        if not self.members or "joint" in options.without:
+            return self.base
+        earlier = self._lookup(rows) if self.by_folds else self._rerun()
+        if options.recipe == "paper":
+            costs_T = self._costs().to(training.device, torch.float32)
+            optimizer = self._selector_optimizer()
+            return PaperObjective(self.base, earlier, self.selector, optimizer, self.weights, costs_T)
+        halts = "selector" not in options.without
+        self.selector.to(training.device)
+        member = MemberObjective(self.base, earlier, rank=self.weights.rank, selector=self.selector if halts else None)
+        if fold or not halts:
+            return member
+        # Until the newest member has outputs of its own on the evidence, those of the one before stand in.
+        columns = self.columns if self.by_folds else [*self.columns, self.columns[-1]]
+        return JointObjective(
+            member,
+            self.selector,
+            self._selector_optimizer(),
+            self.weights,
+            evidence=self._evidence(columns),
+            price=Price(self._costs(), asked=options.cost, start=self.price, device=training.device),
+            answer=None if self.by_folds else self._answer,
+        )
+
+    def _answer(self, model: nn.Module) -> Tensor:
+        return self.training.outputs(model, self.samples)
+
+    def _costs(self) -> Tensor:
+        return torch.tensor(self.costs, dtype=torch.float64)
+
+    def _evidence(self, columns: Sequence[Tensor], aggregation: Aggregation | None = None) -> Evidence:
+        return Evidence(
+            torch.stack(list(columns), 1),
+            self.samples.targets,
+            names=self.selector.features,
+            task=self.training.task,
+            device=self.training.device,
+            aggregation=aggregation,
+            scale_K=self.training.scale_K,
+        )
+
+    def _selector_optimizer(self) -> OptimizerOptions:
+        """Adam, with the backbone's schedule and a decay of its own (A.1.1)."""
+        backbone = self.training.loop_options.optimizer.schedule
+        schedule = dataclasses.replace(backbone, decay=self.options.selector_decay)
+        return OptimizerOptions(kind="adam", lr=self.options.selector_lr, weight_decay=1e-4, schedule=schedule)
+
+    def _rerun(self) -> Earlier:
+        """Outputs of the frozen members on a batch as it was augmented."""
+        forwards = [self.training.frozen(member) for member in self.members]
+        return lambda batch: torch.stack([forward(batch.inputs) for forward in forwards], 1)
+
+    def _lookup(self, rows: Tensor | None) -> Earlier:
+        """Out-of-fold outputs of the earlier members on a batch, from a table made once."""
+        table_NtHK = torch.stack(self.columns[: len(self.members)], 1)
+        table_NtHK = (table_NtHK if rows is None else table_NtHK[rows]).to(self.training.device)
+        return lambda batch: table_NtHK[batch.index]
+
+    def _out_of_fold(self, index: int) -> Tensor:
+        """(N, H, K) outputs of member `index` on the training set, each by a model that did not train on it."""
+        training = self.training
+        column: Tensor | None = None
+        parts = folds(self.samples, self.options.folds, training.loop.seed)
+        for number, (inside, outside) in enumerate(parts):
+            model = training.new_member(index, heads=2, name=f"fold-{number}")
+            stage = f"member-{index + 1}-fold-{number + 1}"
+            objective = self._objective(inside, fold=True)
+            training.fit(stage, model, objective, samples=self.samples.subset(inside))
+            outputs = training.outputs(model, self.samples.subset(outside))
+            column = torch.zeros(len(self.samples), *outputs.shape[1:]) if column is None else column
+            column[outside] = outputs
+        assert column is not None
+        return column
+
+    def _fit_aggregation(self) -> Aggregation:
+        """Temperatures always, weights if asked or if the members differ, fitted on the evidence."""
+        outputs_MTHK = torch.stack(self.columns, 1)
+        targets = self.samples.targets
+        if self.training.task == "regression":
+            return Aggregation.equal(len(self.members))
+        steps = len(self.members)
+        aggregation = Aggregation((1.0,) * steps, fit_temperatures(outputs_MTHK, targets))
+        unequal = len(set(self.training.backbones)) > 1
+        if self.options.weights or (self.options.weights is None and unequal):
+            aggregation = fit_weights(outputs_MTHK, targets, aggregation)
+        return aggregation
+
+    def _threshold(self, aggregation: Aggregation) -> float:
+        """Where scores on samples no member trained on give the cost that was asked for."""
+        options, training = self.options, self.training
+        columns, samples = self.columns, self.samples
+        if self.by_folds and len(training.splits.heldout):
+            samples = training.splits.heldout
+            columns = [training.outputs(member, samples) for member in self.members]
+        rule = Rule(self.selector, aggregation, training.task)
+        path = trajectory(rule, torch.stack(columns, 1))
+        threshold = self.selector.threshold
+        if options.recipe == "irene" and options.cost is not None:
+            threshold = threshold_for_cost(path, self._costs(), options.cost)
+        deeper = float((path.halting_steps(threshold) > 1).double().mean())
+        if deeper < COLLAPSED or deeper > 1 - COLLAPSED:
+            training.note(collapse_note(deeper))
+        return threshold
+
+
+def collapse_note(deeper: float) -> str:
+    """What to tell a user whose selector treats all samples alike."""
+    return (
+        f"the selector has collapsed: {deeper:.1%} of held-out samples use more than one member. "
+        "Use --recipe irene, which trains the selector on samples the members did not see, "
+        "ask for a --cost between one member and all, or give it more held-out data (--heldout)"
+    )
+
+
+METHOD = Method(
+    name="irene",
+    description="members and a learned selector trained together; stops each sample at the cost you ask for",
+    train=train,
+    options=IreneOptions,
+)

@@ -1,0 +1,101 @@
+"""Progress for people and figures for files, while a training runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from irene.errors import MissingExtraError
+
+
+class Recorder:
+    """Shows a progress bar with ETA, appends each epoch's figures to metrics.jsonl, and to TensorBoard if asked."""
+
+    def __init__(
+        self, path: Path | None = None, *, console: Console | None = None, tensorboard: Path | None = None
+    ) -> None:
+        self.path = path
+        self.console = console or Console(quiet=True)
+        self._progress: Progress | None = None
+        self._writer: Any = None
+        if tensorboard is not None:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                raise MissingExtraError("tensorboard", "tensorboard") from None
+            self._writer = SummaryWriter(str(tensorboard))
+
+    @contextmanager
+    def stage(self, name: str, epochs: int, done: int) -> Iterator[Stage]:
+        """Show the progress of one stage; `done` epochs of it were trained before."""
+        columns = (
+            TextColumn("{task.description:<14}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("epochs"),
+            TimeElapsedColumn(),
+            TextColumn("eta"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=self.console) as progress:
+            task = progress.add_task(name, total=epochs, completed=done, note="")
+            yield Stage(self, name, lambda note: progress.update(task, advance=1, note=note))
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Append one line to metrics.jsonl."""
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+        if self._writer is not None:
+            for key, value in record.items():
+                if isinstance(value, float):
+                    self._writer.add_scalar(f"{record['stage']}/{key}", value, record["epoch"])
+
+    def drop_after(self, stage: str, epoch: int) -> None:
+        """Forget the lines of a stage from an epoch on, which a resumed training writes again."""
+        if self.path is None or not self.path.exists():
+            return
+        lines = self.path.read_text().splitlines()
+        kept = [line for line in lines if not _is_after(line, stage, epoch)]
+        if len(kept) < len(lines):
+            self.path.write_text("".join(line + "\n" for line in kept))
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class Stage:
+    """One stage's line of progress."""
+
+    def __init__(self, recorder: Recorder, name: str, advance: Any) -> None:
+        self._recorder = recorder
+        self._name = name
+        self._advance = advance
+
+    def epoch(self, epoch: int, figures: dict[str, float]) -> None:
+        """Record the figures of one epoch and move the bar."""
+        self._recorder.write({"stage": self._name, "epoch": epoch, **figures})
+        self._advance(f"loss {figures['loss']:.3f}")
+
+
+def _is_after(line: str, stage: str, epoch: int) -> bool:
+    try:
+        record = json.loads(line)
+    except ValueError:  # a line cut off by a kill
+        return True
+    return record.get("stage") == stage and int(record.get("epoch", -1)) >= epoch

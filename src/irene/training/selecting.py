@@ -1,0 +1,109 @@
+"""How a selector learns: the soft expected objective, and dual ascent toward the mean cost that was asked for."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from irene.data.loader import Batch
+from irene.data.samples import Samples
+from irene.halting import maths
+from irene.halting.selector import Selector
+from irene.training import losses
+from irene.training.evidence import Evidence
+from irene.training.loop import Loop
+from irene.training.objective import Objective
+from irene.training.options import LoopOptions, OptimizerOptions
+from irene.training.schedules import Schedule
+
+LOSS_SHARE = 0.1  # of the soft loss beside the error at the halting step: a gradient where the error has none
+PRICE_STEP = 0.02
+PRICE_MOST = 10.0
+REACH = 0.01  # how far inside the reachable costs a wish is kept, as a share of their range
+
+
+class Price:
+    """The price of one unit of cost, moved by dual ascent until the expected cost is the one asked for.
+
+    The price may be negative: members are then run for the sake of the asked cost, where they gain the most.
+    Costs are in units of the dearest member, so that one step size serves members, FLOPs and ms. Against
+    windup, the wish is kept just inside what these members can reach, and the price within PRICE_MOST.
+    """
+
+    def __init__(self, costs_T: Tensor, *, asked: float | None, start: float, device: torch.device) -> None:
+        unit = float(costs_T.max())
+        self.costs_T = (costs_T / unit).to(device, torch.float32)
+        self.asked = None
+        if asked is not None:
+            least, most = float(self.costs_T[0]), float(self.costs_T.sum())
+            room = REACH * (most - least)
+            self.asked = min(max(asked / unit, least + room), most - room)
+        self.value = torch.tensor(start, device=device)
+
+    def charge(self, p_BT: Tensor) -> Tensor:
+        """The cost term of a batch (Eq. 11, times the price), after which the price has moved."""
+        cost = losses.cost_loss(p_BT, self.costs_T[: p_BT.shape[1]])
+        term = self.value.clone() * cost
+        if self.asked is not None:
+            with torch.no_grad():
+                self.value.add_(PRICE_STEP * (cost - self.asked)).clamp_(-PRICE_MOST, PRICE_MOST)
+        return term
+
+
+def expected_terms(logits_BT: Tensor, error_BT: Tensor, loss_BT: Tensor, price: Price) -> dict[str, Tensor]:
+    """E_p[error + a little loss at the halting step] + price * E_p[cost]: no sampling, no collapse."""
+    p_BT = maths.halting_distribution(maths.force_last(logits_BT.sigmoid()))
+    return {
+        "ensemble": losses.expected_loss(p_BT, error_BT + LOSS_SHARE * loss_BT),
+        "cost": price.charge(p_BT),
+    }
+
+
+class _Logits(nn.Module):
+    """A selector as a model of the training loop: features of all steps in, halting logits out."""
+
+    def __init__(self, selector: Selector) -> None:
+        super().__init__()
+        self.selector = selector
+
+    def forward(self, features_BTF: Tensor) -> Tensor:
+        return self.selector.halting_logits(features_BTF)
+
+
+class _FitSelector(Objective):
+    def __init__(self, evidence: Evidence, price: Price) -> None:
+        self.evidence = evidence
+        self.price = price
+
+    def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:
+        rows = batch.index
+        return expected_terms(output, self.evidence.error[rows], self.evidence.loss[rows], self.price)
+
+    def figures(self) -> dict[str, float]:
+        return {"price": float(self.price.value)}
+
+    def state(self) -> dict[str, Tensor]:
+        return {"price": self.price.value}
+
+
+def fit_selector(
+    loop: Loop,
+    stage: str,
+    selector: Selector,
+    evidence: Evidence,
+    price: Price,
+    *,
+    lr: float = 0.01,
+    epochs: int = 100,
+) -> None:
+    """Train a selector in place on the evidence of members that no longer change."""
+    selector.to(loop.device).standardise(evidence.features)
+    samples = Samples(
+        inputs=evidence.features.cpu(),
+        targets=torch.zeros(len(evidence), dtype=torch.int64),
+        ids=torch.arange(len(evidence)),
+    )
+    batch_size = min(512, max(1, len(evidence) // 4))
+    optimizer = OptimizerOptions(kind="adam", lr=lr, weight_decay=1e-4, schedule=Schedule(kind="cosine"))
+    options = LoopOptions(epochs=epochs, batch_size=batch_size, optimizer=optimizer, precision="fp32")
+    loop.fit(stage, _Logits(selector), _FitSelector(evidence, price), samples, options)

@@ -1,0 +1,242 @@
+"""From data and a method to a run directory."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from irene import __version__
+from irene.bank import Bank
+from irene.data import Data, load, split
+from irene.data.samples import Samples
+from irene.errors import OptionError, RunError
+from irene.evaluation import metrics
+from irene.files import as_json
+from irene.halting.rule import Aggregation
+from irene.mixture import gate_weights
+from irene.run import Run
+from irene.training.checkpoint import Checkpoints
+from irene.training.distributed import World, world
+from irene.training.loop import Loop
+from irene.training.method import Method, Trained, Training
+from irene.training.methods import METHODS
+from irene.training.options import LoopOptions
+from irene.training.recorder import Recorder
+from irene.types import Cost, Prediction
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """What is trained, on which split, and where; the loop and the method have options of their own."""
+
+    members: int = 3
+    backbones: tuple[str, ...] = ()  # one for all or one a member; empty: chosen by the shape of the data
+    heldout: float | int | None = None  # share or number of training samples kept for policies
+    seed: int = 0
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.members < 1:
+            raise OptionError(f"an ensemble needs at least one member, got {self.members}")
+        if len(self.backbones) > 1 and len(self.backbones) != self.members:
+            raise OptionError(
+                f"give one backbone, or one for each of {self.members} members, got {len(self.backbones)}"
+            )
+
+
+def train(
+    method: str,
+    data: str | Data,
+    out: str | Path,
+    *,
+    options: TrainOptions | None = None,
+    loop: LoopOptions | None = None,
+    method_options: Any = None,
+    resume: bool = False,
+    console: Console | None = None,
+    tensorboard: bool = False,
+    checkpoint_seconds: float = 15.0,
+) -> Run:
+    """Train an ensemble by a method and leave a run directory; with `resume`, go on with an interrupted one."""
+    chosen = _method(method)
+    options = options or TrainOptions()
+    loop = loop or LoopOptions()
+    method_options = chosen.options() if method_options is None else method_options
+    device = pick_device(options.device)
+    data = load(data) if isinstance(data, str) else data
+    splits = split(data, heldout=options.heldout, seed=options.seed)
+    backbones = _backbones(options, chosen, data.shape)
+    about = {
+        "method": chosen.name,
+        "task": data.task,
+        "seed": options.seed,
+        "backbones": list(backbones),
+        "options": {
+            "loop": dataclasses.asdict(loop),
+            "method": dataclasses.asdict(method_options) if method_options is not None else {},
+        },
+        "data": {**splits.record, "classes": list(data.classes), "shape": list(data.shape)},
+    }
+    with world(device) as here:
+        run = _begin(Path(out), about, resume, here)
+        if run.finished:
+            return run
+        notes: list[str] = []
+        recorder = Recorder(
+            run.path / "metrics.jsonl" if here.leads else None,
+            console=console if here.leads else None,
+            tensorboard=run.path / "tensorboard" if tensorboard and here.leads else None,
+        )
+
+        def note(text: str) -> None:
+            notes.append(text)
+            recorder.console.print(text)
+
+        training = Training(
+            splits=splits,
+            backbones=backbones,
+            loop=Loop(
+                device=device,
+                seed=options.seed,
+                recorder=recorder,
+                checkpoints=Checkpoints(run.path / "stages"),
+                world=here,
+                checkpoint_seconds=checkpoint_seconds,
+            ),
+            loop_options=loop,
+            options=method_options,
+            note=note,
+        )
+        started = datetime.now(UTC)
+        trained = chosen.train(training)
+        recorder.close()
+        if here.leads:
+            _finish(run, training, trained, notes, (datetime.now(UTC) - started).total_seconds())
+        here.wait()
+    return run
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of this name; `auto` is a GPU if there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise OptionError(f"device must be auto, cpu or cuda, got {name!r}") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise OptionError("device cuda was asked for and torch sees no GPU here: use --device cpu")
+    return device
+
+
+def default_backbone(shape: tuple[int, ...]) -> str:
+    """A sensible backbone for samples of this shape."""
+    if len(shape) != 3:
+        return "mlp"
+    return "cnn" if max(shape[1:]) < 28 else "resnet32"
+
+
+def evaluate_bank(bank: Bank, prediction: Prediction) -> dict[str, Any]:
+    """The figures of a prediction on a bank: quality, cost in members, and in FLOPs and ms a sample."""
+    figures = metrics.summary(prediction, bank.targets, members=bank.steps)
+    ran = prediction.ran.double()
+    for unit in ("flops", "ms"):
+        per_member = torch.tensor([getattr(cost, unit) for cost in bank.costs], dtype=torch.float64)
+        figures[unit] = float((ran @ per_member).mean())
+    return figures
+
+
+def _method(name: str) -> Method:
+    if name not in METHODS:
+        near = get_close_matches(name, METHODS, n=1)
+        hint = f", did you mean {near[0]}?" if near else ""
+        raise OptionError(f"unknown method {name!r}{hint} (there are: {', '.join(METHODS)})")
+    return METHODS[name]
+
+
+def _backbones(options: TrainOptions, method: Method, shape: tuple[int, ...]) -> tuple[str, ...]:
+    count = method.members or options.members
+    names: Sequence[str] = options.backbones or (default_backbone(shape),)
+    return tuple(names[:count]) if len(names) >= count else (names[0],) * count
+
+
+def _begin(path: Path, about: dict[str, Any], resume: bool, here: World) -> Run:
+    if resume and (path / "run.json").exists():
+        run = Run.open(path, unfinished=True)
+        for key, value in about.items():
+            if run.manifest.get(key) != as_json(value):
+                raise RunError(
+                    f"{path}: was begun with another {key}; resume with the options it was begun with, "
+                    "or train into another --out"
+                )
+        return run
+    environment = {
+        "irene": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "commit": _git_commit(),
+        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    if here.leads:
+        Run.create(path, {**as_json(about), "environment": environment})
+    here.wait()
+    return Run.open(path, unfinished=True)
+
+
+def _finish(run: Run, training: Training, trained: Trained, notes: list[str], seconds: float) -> None:
+    """Write members, policy, banks and figures; the run is finished once its manifest says so."""
+    run.manifest["members"] = []  # an attempt that was killed while finishing may have left some
+    costs = tuple(training.cost(member) for member in trained.members)
+    for member, cost in zip(trained.members, costs, strict=True):
+        run.save_member(member, cost)
+    aggregation = trained.aggregation or Aggregation.equal(len(trained.members))
+    run.manifest["aggregation"] = aggregation.to_dict()
+    policy = trained.policy.cpu()
+    run.save_policy(policy)
+    if trained.gate is not None:
+        run.save_gate(trained.gate, trained.top or len(trained.members))
+    figures = {}
+    splits = training.splits
+    for name, samples in (("heldout", splits.heldout), ("test", splits.test)):
+        if len(samples):
+            bank = make_bank(training, trained, samples, costs, name)
+            run.save_bank(name, bank)
+            figures[name] = evaluate_bank(bank, bank.replay(policy, aggregation))
+    run.write(status="finished", figures=figures, notes=notes, seconds=round(seconds, 3))
+    shutil.rmtree(run.path / "stages", ignore_errors=True)
+
+
+def make_bank(training: Training, trained: Trained, samples: Samples, costs: tuple[Cost, ...], split_name: str) -> Bank:
+    """Every member's outputs on samples, and the gate's weights where the run is a mixture."""
+    gates = None
+    if trained.gate is not None:
+        logits_NT = training.outputs(trained.gate, samples)[:, 0]
+        gates = gate_weights(logits_NT, trained.top or len(trained.members))
+    return Bank(
+        task=training.task,
+        outputs=torch.stack([training.outputs(member, samples) for member in trained.members], 1),
+        targets=samples.targets,
+        ids=samples.ids,
+        costs=costs,
+        gates=gates,
+        about={"split": split_name, "fingerprint": training.splits.data.fingerprint},
+    )
+
+
+def _git_commit() -> str | None:
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], check=False, capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,100 @@
+"""The values that every part of irene passes around.
+
+Shape legend, used in names across the package: B batch, N samples of a data set, T members (steps),
+H heads of a member, K classes or output values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from irene.errors import OptionError
+
+Task = Literal["classification", "regression"]
+CostUnit = Literal["members", "flops", "ms"]
+TASKS: tuple[Task, ...] = get_args(Task)
+COST_UNITS: tuple[CostUnit, ...] = get_args(CostUnit)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What it costs to run one member on one sample."""
+
+    members: float = 1.0
+    parameters: int = 0
+    flops: float = 0.0
+    ms: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Cost:
+        return cls(**values)
+
+
+def cost_vector(costs: tuple[Cost, ...], unit: CostUnit) -> Tensor:
+    """(T,) cost of each member in one unit; an unmeasured unit is an error, not a zero."""
+    if unit not in COST_UNITS:
+        raise OptionError(f"cost unit must be one of {', '.join(COST_UNITS)}, got {unit!r}")
+    values = torch.tensor([getattr(cost, unit) for cost in costs], dtype=torch.float64)
+    if not bool((values > 0).all()):
+        raise OptionError(
+            f"the members have no measured cost in {unit}: use --cost-unit members, "
+            "or give each member a Cost with that field"
+        )
+    return values
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The answer of a cascade for a batch, and what it took to get it.
+
+    `outputs` holds class probabilities (classification) or values (regression). `trace` holds the halting
+    score each member's step gave, NaN where the member was not run.
+    """
+
+    task: Task
+    outputs: Tensor  # (B, K)
+    members_used: Tensor  # (B,) int64
+    trace: Tensor  # (B, T)
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    @property
+    def probs(self) -> Tensor:
+        """(B, K) class probabilities."""
+        if self.task != "classification":
+            raise OptionError("probs exists for classification only: a regression prediction has .values")
+        return self.outputs
+
+    @property
+    def labels(self) -> Tensor:
+        """(B,) most probable class."""
+        return self.probs.argmax(1)
+
+    @property
+    def values(self) -> Tensor:
+        """(B, K) predicted values."""
+        if self.task != "regression":
+            raise OptionError("values exists for regression only: a classification prediction has .probs")
+        return self.outputs
+
+    @property
+    def ran(self) -> Tensor:
+        """(B, T) which members were run on which sample."""
+        return ~self.trace.isnan()
+
+    @property
+    def cost(self) -> Tensor:
+        """(B,) cost in members."""
+        return self.members_used.to(torch.float64)
+
+    def cost_in(self, costs: tuple[Cost, ...], unit: CostUnit) -> Tensor:
+        """(B,) cost of the members that were run, in members, FLOPs or ms."""
+        return self.ran.to(torch.float64) @ cost_vector(costs, unit).to(self.trace.device)

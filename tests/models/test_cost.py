@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from irene.errors import OptionError
+from irene.models import MemberSpec, build, cost, measure_cost
+
+
+def by_hand(member: nn.Module, x: Tensor) -> float:
+    """Two FLOPs for every multiply-add of convolutions and linear layers, for one sample."""
+    flops: list[int] = []
+
+    def add(part: nn.Module, _inputs: object, output: Tensor) -> None:
+        if isinstance(part, nn.Conv2d):
+            flops.append(2 * output[0].numel() * part.in_channels * math.prod(part.kernel_size))
+        elif isinstance(part, nn.Linear):
+            flops.append(2 * part.in_features * part.out_features)
+
+    hooks = [part.register_forward_hook(add) for part in member.modules()]
+    member(x[:1])
+    for hook in hooks:
+        hook.remove()
+    return float(sum(flops))
+
+
+@pytest.mark.parametrize(
+    ("backbone", "shape"),
+    [("resnet18", (3, 32, 32)), ("resnet32", (3, 32, 32)), ("cnn", (1, 8, 8)), ("mlp", (64,))],
+)
+def test_counts_agree_with_counting_by_hand(backbone: str, shape: tuple[int, ...]) -> None:
+    member = build(MemberSpec(backbone=backbone, shape=shape, outputs=10, heads=2), seed=0).eval()
+    x = torch.zeros(2, *shape)
+    found = measure_cost(member, x, repeats=1)
+    assert found.members == 1
+    assert found.parameters == sum(parameter.numel() for parameter in member.parameters())
+    assert found.flops == by_hand(member, x)
+    assert found.ms > 0
+
+
+def test_flops_are_per_sample() -> None:
+    member = build(MemberSpec(backbone="cnn", shape=(1, 8, 8), outputs=10), seed=0)
+    one, many = (measure_cost(member, torch.zeros(n, 1, 8, 8), repeats=1).flops for n in (1, 6))
+    assert one == many > 0
+
+
+def test_resnet32_is_an_eighth_of_resnet18() -> None:
+    x = torch.zeros(1, 3, 32, 32)
+    small, large = (
+        measure_cost(build(MemberSpec(backbone=name, shape=(3, 32, 32), outputs=10), seed=0), x).flops
+        for name in ("resnet32", "resnet18")
+    )
+    assert small / large == pytest.approx(0.124, abs=0.001)
+
+
+def test_leaves_the_member_as_it_was() -> None:
+    member = build(MemberSpec(backbone="resnet8", shape=(3, 8, 8), outputs=2), seed=0).train()
+    frozen = next(part for part in member.modules() if isinstance(part, nn.BatchNorm2d)).eval()
+    before = {name: value.clone() for name, value in member.state_dict().items()}
+    modes = [part.training for part in member.modules()]
+    measure_cost(member, torch.randn(4, 3, 8, 8))
+    assert [part.training for part in member.modules()] == modes
+    assert not frozen.training
+    for name, value in member.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
+def test_modes_are_put_back_after_an_error() -> None:
+    member = build(MemberSpec(backbone="mlp", shape=(64,), outputs=2), seed=0).train()
+    with pytest.raises(RuntimeError):
+        measure_cost(member, torch.zeros(2, 63))
+    assert all(part.training for part in member.modules())
+
+
+def test_another_device_does_not_move_the_member() -> None:
+    member = build(MemberSpec(backbone="mlp", shape=(64,), outputs=2), seed=0)
+    assert measure_cost(member, torch.zeros(2, 64), device="meta").flops > 0
+    assert member.head.weight.device == torch.device("cpu")
+
+
+def test_ms_is_the_median_per_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = [1.0, 100.0, 2.0, 4.0, 3.0]
+    ticks: Iterator[float] = itertools.chain.from_iterable((0.0, value) for value in seconds)
+    monkeypatch.setattr(cost.time, "perf_counter", lambda: next(ticks))
+    assert measure_cost(lambda x: x, torch.zeros(4, 1), repeats=5).ms == 1000 * 3.0 / 4
+
+
+def test_any_callable_has_a_time_but_no_counts() -> None:
+    calls: list[int] = []
+
+    def member(x: Tensor) -> Tensor:
+        assert not torch.is_grad_enabled()
+        calls.append(len(x))
+        return x @ x.T
+
+    found = measure_cost(member, torch.zeros(3, 2), repeats=4)
+    assert (found.parameters, found.flops) == (0, 0)
+    assert found.ms > 0
+    assert len(calls) > 4  # warmed up before it was timed
+
+
+@pytest.mark.parametrize(("repeats", "n"), [(0, 2), (5, 0)])
+def test_needs_something_to_measure(repeats: int, n: int) -> None:
+    with pytest.raises(OptionError, match="at least 1 repeat and 1 sample"):
+        measure_cost(lambda x: x, torch.zeros(n, 1), repeats=repeats)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from irene.errors import OptionError
+from irene.models import MemberSpec, backbones, build, register, registry
+
+
+@pytest.fixture(autouse=True)
+def own_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+
+
+def make(backbone: str, shape: tuple[int, ...] = (3, 8, 8)) -> nn.Module:
+    return build(MemberSpec(backbone=backbone, shape=shape, outputs=2), seed=0)
+
+
+@pytest.mark.parametrize("name", list(backbones()))
+def test_every_listed_backbone_can_be_built(name: str) -> None:
+    assert make(name)(torch.zeros(2, 3, 8, 8)).shape == (2, 1, 2)
+
+
+def test_descriptions_are_one_line() -> None:
+    assert {"resnet18", "resnet32", "cnn", "mlp"} <= set(backbones())
+    assert all(line and "\n" not in line for line in backbones().values())
+
+
+def test_an_unknown_name_gets_near_matches_and_the_whole_list() -> None:
+    with pytest.raises(OptionError) as caught:
+        make("resnet19")
+    message = str(caught.value)
+    assert "'resnet19': did you mean" in message
+    assert "resnet18" in message.split("?", maxsplit=1)[0]
+    assert all(name in message for name in backbones())
+    assert "timm/NAME" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("name", ["quite-other", "resnet19x0.5", "resnet18x", "resnet18x.5.5", "mlpx2"])
+def test_other_unknown_names(name: str) -> None:
+    with pytest.raises(OptionError, match="no backbone is called"):
+        make(name)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "cnn", "resnet32x0.5", "timm/resnet18"])
+def test_image_backbones_refuse_tables(name: str) -> None:
+    with pytest.raises(OptionError, match=r"takes images .*\(64,\): use 'mlp'"):
+        make(name, (64,))
+
+
+def test_a_registered_backbone_is_like_our_own() -> None:
+    register("wide", lambda shape: nn.Sequential(nn.Flatten(), nn.Linear(shape[0], 9)), "nine wide")
+    assert backbones()["wide"] == "nine wide"
+    assert make("wide", (4,))(torch.zeros(2, 4)).shape == (2, 1, 2)
+    with pytest.raises(OptionError, match="did you mean wide"):
+        make("wid")
+
+
+@pytest.mark.parametrize("name", ["cnn", "", "a/b", "a:b", "two words", "resnet18x0.5"])
+def test_register_refuses_names_that_mean_something_else(name: str) -> None:
+    with pytest.raises(OptionError, match="name"):
+        register(name, lambda shape: nn.Identity(), "no")

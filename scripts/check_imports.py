@@ -17,9 +17,9 @@ from pathlib import Path
 LAYERS = (
     ("errors", "files", "types"),
     ("models", "data", "halting"),
-    ("cascade", "mixture", "bank", "run"),
+    ("cascade", "mixture", "bank", "bank_files", "run"),
     ("calibration",),
-    ("training", "evaluation", "runtime"),
+    ("training", "evaluation", "runtime", "estimators"),
     ("serving",),
     ("cli",),
 )

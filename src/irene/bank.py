@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from irene.cascade import MemberLike
+from irene.bank_files import read_outputs
+from irene.cascade import Cascade, MemberLike
 from irene.data.loader import Batch
 from irene.errors import DataError, OptionError
 from irene.files import write_atomically
@@ -21,6 +23,7 @@ from irene.halting.policies import Never
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation, Rule
 from irene.halting.trajectory import Trajectory, trajectory
+from irene.models.adapters import as_batch
 from irene.models.member import as_heads
 from irene.types import Cost, Prediction, Task
 
@@ -54,6 +57,8 @@ class Bank:
             )
         if len(self.costs) != members:
             raise OptionError(f"a bank of {members} members needs as many costs, got {len(self.costs)}")
+        if self.gates is not None and self.gates.shape != (samples, members):
+            raise OptionError(f"a bank's gates are (samples, members), got {tuple(self.gates.shape)}")
         if not bool(self.outputs.isfinite().all()):
             raise OptionError("a bank cannot hold NaN or infinite outputs: look at the members that gave them")
 
@@ -87,6 +92,70 @@ class Bank:
         policy = policy or Never()
         return self.trajectory(policy, aggregation).stop(policy.threshold)
 
+    @classmethod
+    def from_arrays(
+        cls,
+        outputs: Tensor | NDArray[Any],
+        targets: Tensor | NDArray[Any],
+        *,
+        costs: Sequence[Cost] | None = None,
+        ids: Tensor | NDArray[Any] | None = None,
+        task: Task = "classification",
+    ) -> Bank:
+        """A bank of outputs that were computed elsewhere: logits (or log-probabilities), or values.
+
+        `outputs` is (samples, members, classes), or (samples, members, heads, classes) for members with heads.
+        """
+        outputs_NTHK = as_batch(outputs).to(torch.float32)
+        if outputs_NTHK.ndim == 3:
+            outputs_NTHK = outputs_NTHK.unsqueeze(2)
+        if outputs_NTHK.ndim != 4 or outputs_NTHK.numel() == 0:
+            raise OptionError(
+                "outputs must be (samples, members, classes) or (samples, members, heads, classes), "
+                f"got shape {tuple(outputs.shape)}"
+            )
+        samples, members, _, width = outputs_NTHK.shape
+        return cls(
+            task=task,
+            outputs=outputs_NTHK,
+            targets=_as_targets(as_batch(targets), width, task),
+            ids=torch.arange(samples) if ids is None else as_batch(ids).to(torch.int64),
+            costs=tuple(costs) if costs is not None else (Cost(),) * members,
+        )
+
+    @classmethod
+    def of(
+        cls,
+        cascade: Cascade,
+        inputs: Tensor | NDArray[Any],
+        targets: Tensor | NDArray[Any],
+        *,
+        batch_size: int = 1024,
+    ) -> Bank:
+        """The bank of a cascade's members on these samples: what its policy is fitted and judged on."""
+        batches = as_batch(inputs).split(batch_size)
+        columns = [_answers(member, batches) for member in cascade.members]
+        return cls.from_arrays(torch.stack(columns, 1), targets, costs=cascade.costs, task=cascade.task)
+
+    @classmethod
+    def read(cls, path: str | Path, *, costs: Sequence[Cost] | None = None, task: Task | None = None) -> Bank:
+        """A bank from a file: .safetensors as `save` wrote it, or outputs computed elsewhere.
+
+        A .npz file has the arrays `outputs` and `targets` of `from_arrays` and may have `ids` and, with one value
+        a member, `ms`, `flops` and `parameters`. A .parquet file has one row a sample: a column `target`, which
+        `id` may join, and a column for each member, in their order, with a list of its outputs. Fractions as
+        targets mean regression unless `task` says otherwise.
+        """
+        path = Path(path)
+        if path.suffix == ".safetensors":
+            return cls.load(path)
+        found = read_outputs(path)
+        task = task or ("regression" if found.targets.dtype.kind == "f" else "classification")
+        try:
+            return cls.from_arrays(found.outputs, found.targets, costs=costs or found.costs, ids=found.ids, task=task)
+        except OptionError as error:
+            raise DataError(f"{path}: {error}") from error
+
     def save(self, path: Path, *, dtype: torch.dtype = torch.float32) -> str:
         """Write the bank as one safetensors file and return its SHA-256."""
         tensors = {"outputs": self.outputs.to(dtype), "targets": self.targets, "ids": self.ids}
@@ -114,8 +183,30 @@ class Bank:
             )
         except FileNotFoundError:
             raise DataError(f"{path}: no such bank; make it with `irene evaluate` or Bank.save") from None
-        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: not a bank that irene wrote ({error}); make it again") from None
+
+
+def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
+    """(N,) class indices below `width`, or (N, K) values as many as there are outputs."""
+    if task == "regression":
+        values_NK = targets.to(torch.float32)
+        values_NK = values_NK.unsqueeze(1) if values_NK.ndim == 1 else values_NK
+        if values_NK.ndim != 2 or values_NK.shape[1] != width:
+            raise OptionError(f"{width} outputs a member need as many target values, got shape {tuple(targets.shape)}")
+        if not bool(values_NK.isfinite().all()):
+            raise OptionError("targets must be finite numbers, got NaN or infinity: leave such samples out")
+        return values_NK
+    if targets.ndim != 1 or targets.is_floating_point():
+        raise OptionError(
+            f"targets of classification are (samples,) class indices, got shape {tuple(targets.shape)} of "
+            f"{targets.dtype}: use task regression for values"
+        )
+    if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < width:
+        raise OptionError(
+            f"class indices must be from 0 to {width - 1}, got {int(targets.min())} to {int(targets.max())}"
+        )
+    return targets.to(torch.int64)
 
 
 def mix(outputs_NTHK: Tensor, gates_NT: Tensor, task: Task) -> Prediction:
@@ -132,7 +223,11 @@ def mix(outputs_NTHK: Tensor, gates_NT: Tensor, task: Task) -> Prediction:
     )
 
 
-@torch.no_grad()
 def collect(member: MemberLike, batches: Iterable[Batch]) -> Tensor:
     """(N, H, K) float32 outputs of one member over batches, on the CPU."""
-    return torch.cat([as_heads(member(batch.inputs)).float().cpu() for batch in batches])
+    return _answers(member, (batch.inputs for batch in batches))
+
+
+@torch.no_grad()
+def _answers(member: MemberLike, batches: Iterable[Tensor]) -> Tensor:
+    return torch.cat([as_heads(member(inputs)).float().cpu() for inputs in batches])

@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from irene.errors import OptionError
 from irene.halting.policies import Never
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation, Rule
+from irene.models.adapters import as_batch, as_members
+from irene.models.cost import measure_cost
 from irene.models.member import as_heads
 from irene.types import Cost, Prediction, Task
 
@@ -54,13 +58,33 @@ class Cascade:
             if isinstance(member, nn.Module):
                 member.eval()
 
+    @classmethod
+    def from_members(
+        cls,
+        models: Sequence[Any],
+        policy: Policy | None = None,
+        *,
+        example: Tensor | NDArray[Any] | None = None,
+        aggregation: Aggregation | None = None,
+        task: Task | None = None,
+    ) -> Cascade:
+        """A cascade of models you have already, from one library or several.
+
+        They may be torch modules, fitted scikit-learn estimators, paths of .onnx files, Hugging Face models, or
+        callables. With an `example` batch of inputs the cost of each is measured: parameters, FLOPs and ms.
+        """
+        members, task = as_members(models, task)
+        costs = None if example is None else [measure_cost(member, as_batch(example)) for member in members]
+        return cls(members, policy, aggregation=aggregation, costs=costs, task=task)
+
     @property
     def task(self) -> Task:
         return self.rule.task
 
     @torch.no_grad()
-    def predict(self, inputs: Tensor) -> Prediction:
+    def predict(self, inputs: Tensor | NDArray[Any]) -> Prediction:
         """Answer a batch; each sample runs through as few members as the policy allows."""
+        inputs = as_batch(inputs)
         running = torch.arange(len(inputs), device=inputs.device)  # rows that have not stopped
         outputs: Tensor | None = None
         members_used = torch.zeros(len(inputs), dtype=torch.int64, device=inputs.device)

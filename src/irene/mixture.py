@@ -35,6 +35,8 @@ class Mixture:
         self.top = len(self.members) if top is None else top
         if not 1 <= self.top <= len(self.members):
             raise OptionError(f"a mixture of {len(self.members)} members cannot run the top {self.top}")
+        if costs is not None and len(costs) != len(self.members):
+            raise OptionError(f"got {len(self.members)} members and costs for {len(costs)}")
         self.costs = tuple(costs) if costs is not None else (Cost(),) * len(self.members)
         self.task: Task = task
         for module in (*self.members, gate):
@@ -44,7 +46,10 @@ class Mixture:
     @torch.no_grad()
     def gates(self, inputs: Tensor) -> Tensor:
         """(B, T) weights that sum to one; zero for the members that are not run."""
-        return gate_weights(as_heads(self.gate(inputs))[:, 0].float(), self.top)
+        logits_BT = as_heads(self.gate(inputs))[:, 0].float()
+        if logits_BT.shape[1] != len(self.members):
+            raise OptionError(f"the gate gave {logits_BT.shape[1]} weights for {len(self.members)} members")
+        return gate_weights(logits_BT, self.top)
 
     @torch.no_grad()
     def predict(self, inputs: Tensor) -> Prediction:
@@ -53,12 +58,14 @@ class Mixture:
         outputs: Tensor | None = None
         for t, member in enumerate(self.members):
             chosen = (gates_BT[:, t] > 0).nonzero()[:, 0]
-            answer = as_heads(member(inputs[chosen])).float()
+            if len(inputs) and not len(chosen):
+                continue
+            answer_B1K = as_heads(member(inputs[chosen]))[:, :1].float()  # the first head is the one that answers
             if outputs is None:
-                shape = (len(inputs), len(self.members), *answer.shape[1:])
+                shape = (len(inputs), len(self.members), *answer_B1K.shape[1:])
                 outputs = torch.zeros(shape, device=inputs.device)
-            outputs[chosen, t] = answer
-        assert outputs is not None  # a mixture has members, as `top` was checked against their number
+            outputs[chosen, t] = answer_B1K
+        assert outputs is not None  # gates sum to one, so every sample chose somebody
         return mix(outputs, gates_BT, self.task)
 
 

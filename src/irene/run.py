@@ -33,6 +33,8 @@ from irene.models import Member, MemberSpec, build
 from irene.types import Cost, Task
 
 FORMAT = 1
+FIELDS = ("status", "method", "task", "members", "banks")  # of every manifest
+FINISHED_FIELDS = ("policy", "aggregation", "figures")
 
 
 class Run:
@@ -62,13 +64,19 @@ class Run:
         file = folder / "run.json"
         try:
             manifest = json.loads(file.read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise RunError(f"{folder}: not a run, there is no run.json; train one with `irene train`") from None
-        except (UnicodeDecodeError, ValueError) as error:
+        except OSError as error:
+            raise RunError(f"{file}: cannot be read ({error.strerror}); restore it or train the run again") from None
+        except ValueError as error:
             raise RunError(f"{file}: not readable as JSON ({error}); restore it or train the run again") from None
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             found = manifest.get("format") if isinstance(manifest, dict) else type(manifest).__name__
             raise RunError(f"{file}: format {FORMAT} expected, got {found}; use the irene version that wrote it")
+        needed = FIELDS if manifest.get("status") == "training" else FIELDS + FINISHED_FIELDS
+        missing = [field for field in needed if field not in manifest]
+        if missing:
+            raise RunError(f"{file}: has no {missing[0]}; restore it or train the run again")
         if manifest["status"] != "finished" and not unfinished:
             raise RunError(f"{folder}: the training was interrupted; go on with `irene train ... --resume`")
         return cls(folder, manifest)
@@ -109,16 +117,19 @@ class Run:
         """The policy the run was trained with."""
         entry = self.manifest["policy"]
         tensors = self._tensors(entry["file"], entry["sha256"]) if "file" in entry else None
-        return registry.restore(entry, tensors)
+        try:
+            return registry.restore(entry, tensors)
+        except RuntimeError:
+            raise RunError(f"{self.path / entry['file']}: does not fit its policy; train the run again") from None
 
     def predictor(self, device: str | torch.device = "cpu") -> Cascade | Mixture:
         """The trained ensemble, ready to predict on a device."""
+        if "gate" not in self.manifest:
+            return self.cascade(device)
+        entry = self.manifest["gate"]
+        gate = self._load_member(entry).to(device)
         members = [member.to(device) for member in self.members()]
-        if "gate" in self.manifest:
-            entry = self.manifest["gate"]
-            gate = self._load_member(entry).to(device)
-            return Mixture(members, gate, top=entry["top"], costs=self.costs, task=self.task)
-        return self.cascade(device)
+        return Mixture(members, gate, top=entry["top"], costs=self.costs, task=self.task)
 
     def cascade(self, device: str | torch.device = "cpu", *, policy: Policy | None = None) -> Cascade:
         """The cascade of the trained members, with the run's own policy unless another is given."""
@@ -180,8 +191,8 @@ class Run:
         tensors = self._tensors(entry["file"], entry["sha256"])
         try:
             member.load_state_dict(tensors)
-        except RuntimeError as error:
-            raise RunError(f"{self.path / entry['file']}: does not fit its member ({error})") from None
+        except RuntimeError:
+            raise RunError(f"{self.path / entry['file']}: does not fit its member; train the run again") from None
         return member.eval()
 
     def _tensors(self, file: str, sha256: str) -> dict[str, Tensor]:

@@ -162,14 +162,14 @@ def _check_labels(layout: Cifar, path: Path, labels: Array) -> None:
 
 
 def _class_names(layout: Cifar, folder: Path) -> tuple[str, ...]:
-    """Class names from the file beside the records."""
-    if folder.name == layout.binary_folder:
-        path = folder / layout.binary_names
-        _check_size(path, 1, exact=False)
+    """Class names from the file beside the records; their numbers where that file is not there."""
+    binary = folder.name == layout.binary_folder
+    path = folder / (layout.binary_names if binary else layout.python_names[0])
+    if not path.exists():
+        return tuple(map(str, range(layout.class_count)))
+    if binary:
         names = tuple(path.read_text(encoding="utf-8", errors="replace").split())
     else:
-        path = folder / layout.python_names[0]
-        _check_size(path, 1, exact=False)
         raw = _unpickle(path).get(layout.python_names[1])
         listed = raw if isinstance(raw, list) else []
         names = tuple(n.decode("utf-8", "replace") if isinstance(n, bytes) else str(n) for n in listed)

@@ -12,8 +12,11 @@ from torch import Tensor
 
 def survival(h_BT: Tensor) -> Tensor:
     """S(t) from the conditional probabilities h (Eq. 4): the product of 1 - h over the steps before t."""
-    keep_BT = 1 - h_BT
-    return torch.cat([torch.ones_like(keep_BT[:, :1]), keep_BT.cumprod(1)[:, :-1]], 1)
+    # Not cumprod: its gradient looks for zeros on the host, which no CUDA graph can do.
+    reached = [torch.ones_like(h_BT[:, 0])]
+    for h_B in h_BT.unbind(1)[:-1]:
+        reached.append(reached[-1] * (1 - h_B))
+    return torch.stack(reached, 1)
 
 
 def survival_from_halting(p_BT: Tensor) -> Tensor:

@@ -100,7 +100,12 @@ class Agreement(Policy):
         _needs_classes(self, step)
         votes_BT = cast_vote(state["votes"], step)
         confidence_B, answer_B = step.mean_BK.max(1)
-        return (votes_BT == answer_B[:, None]).sum(1) - 1 + confidence_B, {"votes": votes_BT}
+        return (votes_BT == answer_B[:, None]).sum(1) + _less_than_one(confidence_B), {"votes": votes_BT}
+
+
+def _less_than_one(confidence_B: Tensor) -> Tensor:
+    """Confidence that never counts as a whole vote or step, though float32 takes 0.99999999 for 1."""
+    return confidence_B * (1 - 1e-5)
 
 
 def cast_vote(votes_BT: Tensor, step: Step) -> Tensor:
@@ -129,7 +134,7 @@ class Patience(Policy):
         _needs_classes(self, step)
         confidence_B, answer_B = step.mean_BK.max(1)
         unchanged_B = torch.where(answer_B == state["answer"], state["unchanged"] + 1, 0)
-        return unchanged_B + confidence_B, {"answer": answer_B, "unchanged": unchanged_B}
+        return unchanged_B + _less_than_one(confidence_B), {"answer": answer_B, "unchanged": unchanged_B}
 
 
 class Window(Policy):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from difflib import get_close_matches
 from typing import Any
 
 from torch import Tensor
 
 from irene.errors import OptionError
+from irene.halting.change import ChangePredictor
+from irene.halting.cost_to_go import CostToGo
 from irene.halting.policies import (
     Agreement,
     Confidence,
@@ -21,25 +24,45 @@ from irene.halting.policies import (
 )
 from irene.halting.policy import Policy
 from irene.halting.selector import Selector
+from irene.halting.skipping import Router
 
 POLICIES: dict[str, type[Policy]] = {
     policy.name: policy
-    for policy in (Never, Confidence, Margin, Entropy, Agreement, Patience, Window, Spread, Selector, Random)
+    for policy in (
+        Never,
+        Confidence,
+        Margin,
+        Entropy,
+        Agreement,
+        Patience,
+        Window,
+        Spread,
+        Selector,
+        ChangePredictor,
+        CostToGo,
+        Router,
+        Random,
+    )
 }
 
 
 def describe(policy: Policy) -> dict[str, Any]:
     """A policy as JSON values; its tensors, if it has any, are its `state_dict`."""
-    return {"name": policy.name, "threshold": policy.threshold, "options": policy.options()}
+    threshold = policy.threshold if math.isfinite(policy.threshold) else str(policy.threshold)  # JSON has no inf
+    return {"name": policy.name, "threshold": threshold, "options": policy.options()}
 
 
-def restore(description: dict[str, Any], tensors: dict[str, Tensor] | None = None) -> Policy:
-    """The policy that `describe` wrote down."""
-    name = description["name"]
+def policy_class(name: str) -> type[Policy]:
+    """The policy of that name; an error that names the nearest one if there is none."""
     if name not in POLICIES:
         near = get_close_matches(name, POLICIES, n=1)
         hint = f", did you mean {near[0]}?" if near else ""
         raise OptionError(f"unknown policy {name!r}{hint} (there are: {', '.join(sorted(POLICIES))})")
-    policy = POLICIES[name](description["threshold"], **description["options"])
+    return POLICIES[name]
+
+
+def restore(description: dict[str, Any], tensors: dict[str, Tensor] | None = None) -> Policy:
+    """The policy that `describe` wrote down."""
+    policy = policy_class(description["name"])(description["threshold"], **description["options"])
     policy.load_state_dict(tensors or {})
     return policy.eval()

@@ -5,6 +5,7 @@ The plain loop, the replay of a bank, the engines and the exported cascade all c
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +30,10 @@ class Aggregation:
                 f"aggregation needs one weight and one temperature a member, "
                 f"got {len(self.weights)} weights and {len(self.temperatures)} temperatures"
             )
-        if min(self.temperatures) <= 0 or min(self.weights) < 0 or self.weights[0] <= 0:
-            raise OptionError("temperatures and the first weight must be above 0, other weights at least 0")
+        if not all(0 < temperature < math.inf for temperature in self.temperatures):
+            raise OptionError(f"temperatures must be above 0 and finite, got {self.temperatures}")
+        if not (self.weights[0] > 0 and all(0 <= weight < math.inf for weight in self.weights)):
+            raise OptionError(f"weights must be finite, the first above 0 and others at least 0, got {self.weights}")
 
     @classmethod
     def equal(cls, members: int) -> Aggregation:
@@ -82,6 +85,9 @@ class Rule:
 
     def step(self, t: int, output_BHK: Tensor, state: State) -> tuple[Outcome, State]:
         """Take in the raw output of member t (counted from 0) for the samples still running."""
+        outputs, expected = output_BHK.shape[2], state["sum"].shape[1]
+        if outputs != expected:
+            raise OptionError(f"member {t + 1} gave {outputs} outputs a sample and the first one {expected}")
         policy_state = {key: value for key, value in state.items() if key != "sum"}
         seen, sum_BK = self.aggregation.observe(t, output_BHK, state["sum"], self.task)
         score_B, policy_state = self.policy.score(seen, policy_state)

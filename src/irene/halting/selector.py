@@ -55,8 +55,11 @@ class Selector(Policy):
     def standardise(self, features_NTF: Tensor) -> None:
         """Set the mean and spread that features are scaled by, from samples no member was trained on."""
         rows_MF = features_NTF.flatten(0, 1)
-        self.mean_F.copy_(rows_MF.mean(0))
-        self.std_F.copy_(rows_MF.std(0, correction=0).clamp_min(1e-6))
+        mean_F, std_F = rows_MF.mean(0), rows_MF.std(0, correction=0)
+        # A feature without spread here may have some later: divided by next to nothing it would drown the others.
+        varies_F = std_F > 1e-6 * mean_F.abs()
+        self.mean_F.copy_(mean_F)
+        self.std_F.copy_(torch.where(varies_F, std_F, torch.ones_like(std_F)))
 
     def halting_logits(self, features_BTF: Tensor) -> Tensor:
         """(B, T): the logit of h_t at every step, for training."""
@@ -72,6 +75,8 @@ class Selector(Policy):
         return {"hidden": hidden, "memory": memory, **start_features(self.task, batch, steps, device)}
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
+        if step.task != self.task:
+            raise OptionError(f"this selector was made for {self.task} and the cascade is for {step.task}")
         features_BF, remembered = step_features(self.features, step, state)
         logit_B, (hidden, memory) = self._step(features_BF, (state["hidden"], state["memory"]))
         return logit_B, {"hidden": hidden, "memory": memory, **remembered}

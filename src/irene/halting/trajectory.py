@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from irene.errors import OptionError
 from irene.halting.rule import Rule
+from irene.halting.skipping import Router, follow
 from irene.types import Prediction, Task
 
 
@@ -96,13 +98,15 @@ def trajectory(rule: Rule, outputs_NTHK: Tensor) -> Trajectory:
     """Follow a rule over saved member outputs without stopping anybody."""
     samples, steps, _, width = outputs_NTHK.shape
     if steps != rule.steps:
-        raise ValueError(f"the rule is for {rule.steps} members and the outputs are of {steps}")
+        raise OptionError(f"the rule is for {rule.steps} members and the outputs are of {steps}")
+    if isinstance(rule.policy, Router):
+        if rule.task != "classification":
+            raise OptionError("the skipping policy needs class probabilities: for regression use cost-to-go or spread")
+        return Trajectory(rule.task, *follow(rule.policy, rule.aggregation, outputs_NTHK))
     state = rule.start(samples, width, outputs_NTHK.device)
     scores, means = [], []
     for t in range(steps):
         outcome, state = rule.step(t, outputs_NTHK[:, t], state)
         scores.append(outcome.score_B)
         means.append(outcome.mean_BK)
-    if not scores:
-        raise ValueError("a cascade needs at least one member")
     return Trajectory(rule.task, torch.stack(scores, 1), torch.stack(means, 1))

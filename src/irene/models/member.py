@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from irene.errors import OptionError
 from irene.models.normalise import Normalise
+from irene.models.packed import Pack
 from irene.models.registry import make_backbone
 from irene.models.spec import MemberSpec
 
@@ -18,15 +19,21 @@ class Member(nn.Module):
     """One model of an ensemble: raw inputs in, logits or values (B, H, K) out.
 
     With two heads it is the two-head member of the paper's Appendix A.1.2: the heads share all features and
-    differ in their last layer only, so the second one is nearly free.
+    differ in their last layer only, so the second one is nearly free. With a packed backbone (`mimo3/cnn`) it holds
+    several sub-models: in training it has one head for each of them, in evaluation one head with their mean.
     """
 
     def __init__(self, spec: MemberSpec, *, mean: Tensor | None = None, std: Tensor | None = None) -> None:
         super().__init__()
         self.spec = spec
         self.normalise = Normalise(spec.shape, mean, std)
-        self.backbone, width = make_backbone(spec.backbone, spec.shape)
-        self.head = nn.Linear(width, spec.heads * spec.outputs)
+        self.backbone: nn.Module
+        self.head: nn.Module
+        if (pack := Pack.parse(spec.backbone)) is not None:
+            self.backbone, self.head = pack.build(spec)
+        else:
+            self.backbone, width = make_backbone(spec.backbone, spec.shape)
+            self.head = nn.Linear(width, spec.heads * spec.outputs)
         self.output_shift: Tensor
         self.output_scale: Tensor
         self.register_buffer("output_shift", torch.zeros(spec.outputs))
@@ -38,13 +45,15 @@ class Member(nn.Module):
         self.output_scale.copy_(std_K)
 
     def features(self, x: Tensor) -> Tensor:
-        """(B, F) what the heads see."""
+        """(B, F) what the heads see; (B, M, F) of M packed sub-models."""
         features: Tensor = self.backbone(self.normalise(x))
         return features
 
     def forward(self, x: Tensor) -> Tensor:
         outputs: Tensor = self.head(self.features(x))
-        return outputs.reshape(-1, self.spec.heads, self.spec.outputs) * self.output_scale + self.output_shift
+        if outputs.ndim == 2:
+            outputs = outputs.reshape(-1, self.spec.heads, self.spec.outputs)
+        return outputs * self.output_scale + self.output_shift
 
 
 def build(spec: MemberSpec, *, seed: int, mean: Tensor | None = None, std: Tensor | None = None) -> Member:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -45,8 +46,8 @@ class Checkpoints:
             return None
         try:
             state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        except (RuntimeError, EOFError, ValueError, KeyError) as error:
-            raise RunError(f"{path}: damaged ({error}); delete it to train that stage from its start") from None
+        except (RuntimeError, EOFError, ValueError, KeyError, UnpicklingError):
+            raise RunError(f"{path}: damaged; delete it and resume to train that stage from its start") from None
         return state
 
     def save(self, stage: str, state: dict[str, Any]) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -59,15 +58,15 @@ class World:
             offset += tensor.numel()
 
 
-@contextmanager
-def world(device: torch.device) -> Iterator[World]:
+def world(device: torch.device) -> World:
     """The world this process was started in: torchrun's if there is one, a world of one otherwise."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield World()
-        return
-    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    try:
-        yield World(distributed.get_rank(), size)
-    finally:
-        distributed.destroy_process_group()
+        return World()
+    if not distributed.is_initialized():
+        if device.type == "cuda":
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))  # else all processes would share one GPU
+        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        # Only at the end of the program: a group that was left cannot be joined again by the next training.
+        atexit.register(distributed.destroy_process_group)
+    return World(distributed.get_rank(), size)

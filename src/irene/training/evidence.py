@@ -37,7 +37,7 @@ class Evidence:
         self.task: Task = task
         self.scale_K = scale_K
         self.aggregation = aggregation or Aggregation.equal(outputs_MtHK.shape[1])
-        self.outputs = outputs_MtHK.to(device)
+        self.outputs = outputs_MtHK.to(device, copy=True)  # `refresh` writes into it
         self.targets = targets.to(device)
         self.features, self.error, self.loss, self.member_loss, self.reference_loss = self._tables()
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from irene.data.loader import Batch
 from irene.halting import maths
-from irene.halting.features import feature_table
+from irene.halting.features import FEATURES, feature_table
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
 from irene.training import losses
@@ -61,7 +61,7 @@ class MemberObjective(Objective):
         """(B,) the loss of the ensemble before this member, and (B,) S(t)."""
         outputs_BtHK = self.earlier(batch)
         equal = Aggregation.equal(outputs_BtHK.shape[1])
-        names = self.selector.features if self.selector is not None else ()
+        names = FEATURES[self.base.task] if self.selector is None else self.selector.features
         features_BtF, answers_BtK = feature_table(names, outputs_BtHK, equal, self.base.task)
         reference_B = ensemble_loss_before(self.base, answers_BtK, batch.targets)
         if self.selector is None:

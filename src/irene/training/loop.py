@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 import time
@@ -76,9 +77,10 @@ class Loop:
         model.to(self.device).eval()
 
     def _train(self, stage: str, model: nn.Module, objective: Objective, loader: Loader, options: LoopOptions) -> None:
-        stepper = _Stepper(model, objective, options, self.device, self.world)
+        stepper = _Stepper(model, objective, options, self.device, self.world, loader.batch_size)
         first = self._resume(stage, stepper)
         self.recorder.drop_after(stage, first)
+        good: dict[str, Any] | None = None  # where the training stood after the last epoch without NaN
         saved = time.monotonic()
         with self.recorder.stage(stage, options.epochs, first) as progress:
             for epoch in range(first, options.epochs):
@@ -91,17 +93,21 @@ class Loop:
                     stepper.step(batch, (epoch * len(loader) + index) / (options.epochs * len(loader)))
                 figures = stepper.figures(len(loader))
                 if not math.isfinite(figures["loss"]):
+                    if self.world.leads and good is not None:
+                        self.checkpoints.save(stage, good)
                     raise TrainingError(
-                        f"the loss of {stage} became {figures['loss']} in epoch {epoch + 1}: "
-                        "the last good state is kept, lower the learning rate or clip gradients and resume"
+                        f"the loss of {stage} became {figures['loss']} in epoch {epoch + 1}: the last good state is "
+                        "kept; train into another --out with a lower learning rate or with clipped gradients"
                     )
                 self.world.average_buffers(model)
                 if self.world.leads:
-                    if time.monotonic() - saved >= self.checkpoint_seconds and epoch + 1 < options.epochs:
-                        self.checkpoints.save(stage, {"epoch": epoch + 1, **stepper.state()})
-                        saved = time.monotonic()
                     figures["seconds"] = time.monotonic() - started
+                    # Before the checkpoint: a line too many is dropped on resume, a missing one is never written.
                     progress.epoch(epoch, {**figures, **objective.figures()})
+                    good = copy.deepcopy({"epoch": epoch + 1, **stepper.state()})
+                    if time.monotonic() - saved >= self.checkpoint_seconds and epoch + 1 < options.epochs:
+                        self.checkpoints.save(stage, good)
+                        saved = time.monotonic()
 
     def _resume(self, stage: str, stepper: _Stepper) -> int:
         state = self.checkpoints.running(stage)
@@ -115,13 +121,20 @@ class _Stepper:
     """One optimisation step, eager or as one CUDA graph."""
 
     def __init__(
-        self, model: nn.Module, objective: Objective, options: LoopOptions, device: torch.device, world: World
+        self,
+        model: nn.Module,
+        objective: Objective,
+        options: LoopOptions,
+        device: torch.device,
+        world: World,
+        batch_size: int,
     ) -> None:
         self.model = model
         self.objective = objective
         self.options = options
         self.device = device
         self.world = world
+        self.batch_size = batch_size  # of all processes together
         self.dtype = options.autocast_dtype(device)
         if device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # shapes are fixed, so the search for fast kernels pays
@@ -152,6 +165,8 @@ class _Stepper:
             output = self.forward(batch.inputs)
         terms = self.objective.terms(batch, output)
         values = torch.stack(list(terms.values()))
+        if self.world.size > 1:  # a process whose share of the batch is larger by a sample counts for more
+            values = values * (len(batch) * self.world.size / self.batch_size)
         values.sum().backward()
         self.world.average_gradients(self.parameters)
         if self.options.clip is not None:

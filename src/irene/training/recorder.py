@@ -19,6 +19,7 @@ from rich.progress import (
 )
 
 from irene.errors import MissingExtraError
+from irene.files import as_json, write_atomically
 
 
 class Recorder:
@@ -59,7 +60,7 @@ class Recorder:
         """Append one line to metrics.jsonl."""
         if self.path is not None:
             with self.path.open("a") as file:
-                file.write(json.dumps(record) + "\n")
+                file.write(json.dumps(as_json(record), allow_nan=False) + "\n")
         if self._writer is not None:
             for key, value in record.items():
                 if isinstance(value, float):
@@ -72,7 +73,7 @@ class Recorder:
         lines = self.path.read_text().splitlines()
         kept = [line for line in lines if not _is_after(line, stage, epoch)]
         if len(kept) < len(lines):
-            self.path.write_text("".join(line + "\n" for line in kept))
+            write_atomically(self.path, "".join(line + "\n" for line in kept).encode())
 
     def close(self) -> None:
         if self._writer is not None:

@@ -25,6 +25,7 @@ from irene.evaluation import metrics
 from irene.files import as_json
 from irene.halting.rule import Aggregation
 from irene.mixture import gate_weights
+from irene.models import MemberSpec, build
 from irene.run import Run
 from irene.training.checkpoint import Checkpoints
 from irene.training.distributed import World, world
@@ -77,6 +78,9 @@ def train(
     data = load(data) if isinstance(data, str) else data
     splits = split(data, heldout=options.heldout, seed=options.seed)
     backbones = _backbones(options, chosen, data.shape)
+    for name in set(backbones):
+        # One that cannot be made is refused before anything is written.
+        build(MemberSpec(backbone=name, shape=data.shape, outputs=data.outputs), seed=0)
     about = {
         "method": chosen.name,
         "task": data.task,
@@ -88,43 +92,45 @@ def train(
         },
         "data": {**splits.record, "classes": list(data.classes), "shape": list(data.shape)},
     }
-    with world(device) as here:
-        run = _begin(Path(out), about, resume, here)
-        if run.finished:
-            return run
-        notes: list[str] = []
-        recorder = Recorder(
-            run.path / "metrics.jsonl" if here.leads else None,
-            console=console if here.leads else None,
-            tensorboard=run.path / "tensorboard" if tensorboard and here.leads else None,
-        )
+    here = world(device)
+    run = _begin(Path(out), about, resume, here)
+    if run.finished:
+        return run
+    notes: list[str] = []
+    recorder = Recorder(
+        run.path / "metrics.jsonl" if here.leads else None,
+        console=console if here.leads else None,
+        tensorboard=run.path / "tensorboard" if tensorboard and here.leads else None,
+    )
 
-        def note(text: str) -> None:
-            notes.append(text)
-            recorder.console.print(text)
+    def note(text: str) -> None:
+        notes.append(text)
+        recorder.console.print(text)
 
-        training = Training(
-            splits=splits,
-            backbones=backbones,
-            loop=Loop(
-                device=device,
-                seed=options.seed,
-                recorder=recorder,
-                checkpoints=Checkpoints(run.path / "stages"),
-                world=here,
-                checkpoint_seconds=checkpoint_seconds,
-            ),
-            loop_options=loop,
-            options=method_options,
-            note=note,
-        )
-        started = datetime.now(UTC)
+    training = Training(
+        splits=splits,
+        backbones=backbones,
+        loop=Loop(
+            device=device,
+            seed=options.seed,
+            recorder=recorder,
+            checkpoints=Checkpoints(run.path / "stages"),
+            world=here,
+            checkpoint_seconds=checkpoint_seconds,
+        ),
+        loop_options=loop,
+        options=method_options,
+        note=note,
+    )
+    started = datetime.now(UTC)
+    try:
         trained = chosen.train(training)
+    finally:
         recorder.close()
-        if here.leads:
-            _finish(run, training, trained, notes, (datetime.now(UTC) - started).total_seconds())
-        here.wait()
-    return run
+    if here.leads:
+        _finish(run, training, trained, notes, (datetime.now(UTC) - started).total_seconds())
+    here.wait()
+    return run if here.leads else Run.open(run.path)
 
 
 def pick_device(name: str) -> torch.device:

@@ -10,16 +10,16 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from irene.calibration.targets import threshold_for_cost
-from irene.calibration.temperature import fit_temperatures
-from irene.calibration.weights import fit_weights
+from irene.bank import Bank
+from irene.calibration.frontier import frontier
+from irene.calibration.weights import fit_aggregation
+from irene.data.samples import Samples
 from irene.data.splits import folds
 from irene.errors import OptionError
 from irene.halting.features import FEATURES, check_features
 from irene.halting.policies import Never
-from irene.halting.rule import Aggregation, Rule
+from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
-from irene.halting.trajectory import trajectory
 from irene.models import Member
 from irene.training.evidence import Evidence
 from irene.training.joint import Earlier, JointObjective, LossWeights, MemberObjective, PaperObjective
@@ -28,7 +28,7 @@ from irene.training.method import Method, Trained, Training
 from irene.training.objective import Objective, Supervised
 from irene.training.options import OptimizerOptions
 from irene.training.selecting import Price, fit_selector
-from irene.types import CostUnit
+from irene.types import Cost, CostUnit, cost_vector
 
 Recipe = Literal["irene", "paper"]
 SelectorData = Literal["slice", "folds"]
@@ -109,7 +109,7 @@ class _Sequence:
                 features=check_features(names, training.task), hidden=self.options.hidden, task=training.task
             )
         self.members: list[Member] = []
-        self.costs: list[float] = []
+        self.costs = self._measure_costs()
         self.columns: list[Tensor] = []  # (M, H, K) a member: its outputs on the evidence
         self.price = 0.1
 
@@ -117,7 +117,6 @@ class _Sequence:
         """Train member `index` jointly with the selector; the first one has only its base loss."""
         training = self.training
         member = training.new_member(index, heads=2)
-        self.costs.append(getattr(training.cost(member), self.options.cost_unit))
         if self.by_folds:
             self.columns.append(self._out_of_fold(index))
         objective = self._objective()
@@ -136,13 +135,14 @@ class _Sequence:
             return Trained(members=self.members, policy=Never())
         aggregation = Aggregation.equal(steps)
         if options.recipe == "irene":
-            aggregation = self._fit_aggregation()
+            unequal = len(set(training.backbones)) > 1
+            aggregation = fit_aggregation(
+                self._bank(self.columns, self.samples), weights=unequal if options.weights is None else options.weights
+            )
             evidence = self._evidence(self.columns, aggregation)
-            price = Price(self._costs(), asked=options.cost, start=self.price, device=training.device)
-            fit_selector(training.loop, "selector", self.selector, evidence, price, lr=options.selector_lr)
+            fit_selector(training.loop, "selector", self.selector, evidence, self._price(), lr=options.selector_lr)
         self.selector.cpu().eval()
-        threshold = self._threshold(aggregation)
-        policy = self.selector.at(threshold)
+        policy = self.selector.at(self._threshold(aggregation))
         return Trained(members=self.members, policy=policy, aggregation=aggregation)
 
     def _objective(self, rows: Tensor | None = None, *, fold: bool = False) -> Objective:
@@ -152,7 +152,7 @@ class _Sequence:
             return self.base
         earlier = self._lookup(rows) if self.by_folds else self._rerun()
         if options.recipe == "paper":
-            costs_T = self._costs().to(training.device, torch.float32)
+            costs_T = self._costs(len(self.members) + 1).to(training.device, torch.float32)
             optimizer = self._selector_optimizer()
             return PaperObjective(self.base, earlier, self.selector, optimizer, self.weights, costs_T)
         halts = "selector" not in options.without
@@ -168,15 +168,44 @@ class _Sequence:
             self._selector_optimizer(),
             self.weights,
             evidence=self._evidence(columns),
-            price=Price(self._costs(), asked=options.cost, start=self.price, device=training.device),
+            price=self._price(len(columns)),
             answer=None if self.by_folds else self._answer,
         )
 
     def _answer(self, model: nn.Module) -> Tensor:
         return self.training.outputs(model, self.samples)
 
-    def _costs(self) -> Tensor:
-        return torch.tensor(self.costs, dtype=torch.float64)
+    def _measure_costs(self) -> tuple[Cost, ...]:
+        """The cost of each member, measured before training; a wish that no threshold can meet is refused here."""
+        training, options = self.training, self.options
+        by_backbone = {
+            name: training.cost(training.new_member(index, heads=2).to(training.device))
+            for index, name in enumerate(training.backbones)
+        }
+        costs = tuple(by_backbone[name] for name in training.backbones)
+        vector = cost_vector(costs, options.cost_unit)
+        least, most = float(vector[0]), float(vector.sum())
+        if options.cost is not None and not least <= options.cost <= most:
+            raise OptionError(
+                f"a mean cost of {options.cost:g} {options.cost_unit} cannot be reached: "
+                f"these members cost {least:g} (the first alone) to {most:g} (all of them)"
+            )
+        return costs
+
+    def _costs(self, steps: int | None = None) -> Tensor:
+        return cost_vector(self.costs[:steps], self.options.cost_unit)
+
+    def _price(self, steps: int | None = None) -> Price:
+        return Price(self._costs(steps), asked=self.options.cost, start=self.price, device=self.training.device)
+
+    def _bank(self, columns: Sequence[Tensor], samples: Samples) -> Bank:
+        return Bank(
+            task=self.training.task,
+            outputs=torch.stack(list(columns), 1),
+            targets=samples.targets,
+            ids=samples.ids,
+            costs=self.costs,
+        )
 
     def _evidence(self, columns: Sequence[Tensor], aggregation: Aggregation | None = None) -> Evidence:
         return Evidence(
@@ -222,19 +251,6 @@ class _Sequence:
         assert column is not None
         return column
 
-    def _fit_aggregation(self) -> Aggregation:
-        """Temperatures always, weights if asked or if the members differ, fitted on the evidence."""
-        outputs_MTHK = torch.stack(self.columns, 1)
-        targets = self.samples.targets
-        if self.training.task == "regression":
-            return Aggregation.equal(len(self.members))
-        steps = len(self.members)
-        aggregation = Aggregation((1.0,) * steps, fit_temperatures(outputs_MTHK, targets))
-        unequal = len(set(self.training.backbones)) > 1
-        if self.options.weights or (self.options.weights is None and unequal):
-            aggregation = fit_weights(outputs_MTHK, targets, aggregation)
-        return aggregation
-
     def _threshold(self, aggregation: Aggregation) -> float:
         """Where scores on samples no member trained on give the cost that was asked for."""
         options, training = self.options, self.training
@@ -242,13 +258,13 @@ class _Sequence:
         if self.by_folds and len(training.splits.heldout):
             samples = training.splits.heldout
             columns = [training.outputs(member, samples) for member in self.members]
-        rule = Rule(self.selector, aggregation, training.task)
-        path = trajectory(rule, torch.stack(columns, 1))
+        line = frontier(self._bank(columns, samples), self.selector, aggregation, options.cost_unit)
         threshold = self.selector.threshold
         if options.recipe == "irene" and options.cost is not None:
-            threshold = threshold_for_cost(path, self._costs(), options.cost)
-        deeper = float((path.halting_steps(threshold) > 1).double().mean())
-        if deeper < COLLAPSED or deeper > 1 - COLLAPSED:
+            nearest = int((line.cost_M - options.cost).abs().argmin())
+            threshold = float(line.thresholds_M[nearest])
+        deeper = float((line.trajectory.halting_steps(threshold) > 1).double().mean())
+        if not COLLAPSED <= deeper <= 1 - COLLAPSED:
             training.note(collapse_note(deeper))
         return threshold
 

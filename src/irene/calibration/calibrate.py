@@ -1,0 +1,131 @@
+"""Set the threshold of a policy for what is asked, and write down what to expect of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from irene.bank import Bank
+from irene.calibration import targets
+from irene.calibration.figures import expected_figures
+from irene.calibration.frontier import Frontier, frontier
+from irene.calibration.point import OperatingPoint
+from irene.calibration.targets import Target
+from irene.data.fingerprint import tensor_digest
+from irene.errors import CalibrationError
+from irene.halting.policy import Policy
+from irene.halting.rule import Aggregation
+from irene.halting.skipping import Router
+from irene.types import cost_vector
+
+_SCORES_KEPT = 4096
+
+
+def calibrate(
+    bank: Bank,
+    policy: Policy,
+    aggregation: Aggregation,
+    target: Target,
+    *,
+    name: str = "default",
+    why: str = "",
+    left_out: Callable[[float], Tensor] | None = None,
+) -> OperatingPoint:
+    """The operating point at which a fitted policy gives what is asked, by the samples of a bank.
+
+    Where the policy was fitted on these samples, `left_out` gives the quality of each sample's answer at a mean cost,
+    had it been left out of the fit, so that what is expected is no better than what will be seen.
+    """
+    if target.p99 is not None:
+        curve, index = _within_latency(bank, policy, aggregation, target, target.p99)
+    else:
+        curve = frontier(bank, policy, aggregation, target.unit)
+        index = _index(curve, target)
+    threshold = float(curve.thresholds_M[index])
+    quality_N = None if left_out is None else left_out(float(curve.cost_M[index]))
+    expected = expected_figures(curve, threshold, confidence=target.confidence, quality_N=quality_N)
+    expected["unit"] = target.unit
+    depth = curve.trajectory.steps
+    if target.p99 is not None:
+        ms_N = curve.at(threshold, curve.trajectory.costs(cost_vector(bank.costs, "ms")[:depth]))
+        expected["p99"] = float(ms_N.sort().values[math.ceil(0.99 * len(ms_N)) - 1])
+    if target.risk is not None:
+        harmed_N = curve.full_N > curve.at(threshold, curve.quality_NT)
+        expected["risk"] = {"value": float(harmed_N.double().mean()), "bound": target.risk}
+    return OperatingPoint(
+        name=name,
+        task=bank.task,
+        policy=policy.at(threshold),
+        aggregation=Aggregation(aggregation.weights[:depth], aggregation.temperatures[:depth]),
+        members=tuple(range(depth)),
+        asked=target.to_dict(),
+        expected=expected,
+        data={
+            "fingerprint": bank.about.get("fingerprint") or tensor_digest(bank.outputs, bank.targets),
+            "split": bank.about.get("split"),
+            "samples": len(bank),
+        },
+        why=why,
+        scores=_first_scores(curve.trajectory.scores_NT),
+    )
+
+
+def _index(curve: Frontier, target: Target) -> int:
+    if target.cost is not None and target.guaranteed:
+        return targets.threshold_for_guaranteed_cost(curve, target.cost, target.confidence, target.unit)
+    if target.cost is not None:
+        return targets.threshold_for_cost(curve, target.cost, target.unit)
+    if target.max_drop is not None:
+        return targets.threshold_for_drop(curve, target.max_drop)
+    assert target.risk is not None  # exactly one target is given, and p99 is not
+    return targets.threshold_for_risk(curve, target.risk, target.confidence)
+
+
+def _within_latency(
+    bank: Bank, policy: Policy, aggregation: Aggregation, target: Target, asked: float
+) -> tuple[Frontier, int]:
+    """The most accurate, then cheapest, threshold within the latency, with all members or with as many as fit.
+
+    All members: few samples may go on to those that come too late. As many as fit: none can, so any threshold will do.
+    """
+    ms_T = cost_vector(bank.costs, "ms")
+    depths = [bank.steps]
+    if not isinstance(policy, Router):
+        fitting = int((ms_T.cumsum(0) <= asked).sum())
+        depths += [fitting] if 0 < fitting < bank.steps else []
+    found: list[tuple[float, float, int, Frontier]] = []
+    for depth in depths:
+        curve = frontier(bank, policy, aggregation, target.unit, depth=depth)
+        ms_NT = curve.trajectory.costs(ms_T[:depth])
+        within_M = targets.thresholds_for_latency(curve, ms_NT, asked, target.confidence)
+        if bool(within_M.any()):
+            quality_M = curve.quality_M.masked_fill(~within_M, -math.inf)
+            index = int((quality_M == quality_M.max()).nonzero()[0])  # cost rises with the threshold
+            found.append((float(quality_M[index]), -float(curve.cost_M[index]), index, curve))
+    if not found:
+        raise CalibrationError(
+            f"a 99th percentile of {asked:g} ms cannot be promised with {target.confidence:.0%} confidence: "
+            f"the nearest possible is {_lowest_latency(curve, ms_NT, target.confidence):.4g} ms"
+        )
+    *_, index, curve = max(found, key=lambda entry: entry[:2])
+    return curve, index
+
+
+def _lowest_latency(curve: Frontier, ms_NT: Tensor, confidence: float) -> float:
+    if curve.trajectory.order_NT is None:  # the first member alone can always be had
+        return float(ms_NT[0, 0])
+    latencies: list[float] = ms_NT.unique().tolist()
+    return next(ms for ms in latencies if bool(targets.thresholds_for_latency(curve, ms_NT, ms, confidence).any()))
+
+
+def _first_scores(scores_NT: Tensor) -> Tensor:
+    """Sorted scores of the first step that gives every sample one, thinned evenly to a few thousand."""
+    finite_T = scores_NT.isfinite().all(0)
+    if not bool(finite_T.any()):
+        return torch.empty(0)
+    scores_N = scores_NT[:, int(finite_T.to(torch.uint8).argmax())].sort().values
+    kept = torch.linspace(0, len(scores_N) - 1, min(len(scores_N), _SCORES_KEPT)).round().to(torch.int64)
+    return scores_N[kept].cpu()

@@ -1,0 +1,120 @@
+"""Drift: does unlabelled data still look like the data an operating point was calibrated on?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from irene.calibration.point import OperatingPoint
+from irene.errors import OptionError
+from irene.halting.skipping import Router
+from irene.types import Prediction
+
+FEWEST = 100  # with fewer samples nothing can be said
+_LEVEL = 0.01  # of each of the two tests
+_EXIT_SHIFT = 0.02  # share of samples that stop elsewhere, from which on it matters
+_SCORE_SHIFT = 0.1  # population stability index, from which on it matters
+_BINS = 10
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What has changed since calibration, and whether to calibrate again.
+
+    A change counts when it is both beyond chance (a p-value below 1 %) and large enough to matter: 2 % of the samples
+    stop at another step, or a population stability index of 0.1. With many samples, small shifts are never chance.
+    """
+
+    samples: int
+    used: tuple[float, ...]  # share of samples per number of members, now
+    used_before: tuple[float, ...]
+    exit_shift: float  # share of samples that would have to stop elsewhere to be as before
+    exit_p: float  # chi-square
+    score_shift: float  # population stability index of the first scores; NaN where a policy has none
+    score_distance: float  # Kolmogorov-Smirnov
+    score_p: float
+    recalibrate: bool
+    verdict: str
+
+
+def check_drift(point: OperatingPoint, prediction: Prediction) -> Drift:
+    """Compare where samples stop, and how ready to stop they are at first, with the time of calibration."""
+    if prediction.trace.shape[1] != len(point.members):
+        raise OptionError(
+            f"the point {point.name} uses {len(point.members)} members and the prediction is of "
+            f"{prediction.trace.shape[1]}: check predictions made at this point"
+        )
+    samples = len(prediction)
+    now_T = torch.bincount(prediction.members_used.cpu() - 1, minlength=len(point.members)).double()
+    before_T = torch.tensor(point.expected["used"], dtype=torch.float64) * point.data["samples"]
+    exit_shift = float((now_T / samples - before_T / before_T.sum()).abs().sum()) / 2
+    exit_p = _chi_square(before_T.round(), now_T)
+    index, distance, score_p = _compare_scores(point.scores, _scores(point, prediction.trace.cpu()))
+    reasons = []
+    if exit_p < _LEVEL and exit_shift > _EXIT_SHIFT:
+        reasons.append(f"{exit_shift:.1%} of the samples stop at another step")
+    if score_p < _LEVEL and index > _SCORE_SHIFT:
+        reasons.append(f"the scores have shifted (stability index {index:.2f})")
+    if samples < FEWEST:
+        verdict = f"too few samples to tell: {samples}, and {FEWEST} are needed"
+    elif reasons:
+        verdict = f"recalibrate: {' and '.join(reasons)}"
+    else:
+        verdict = "no drift that matters: keep this operating point"
+    return Drift(
+        samples=samples,
+        used=tuple((now_T / samples).tolist()),
+        used_before=tuple(point.expected["used"]),
+        exit_shift=exit_shift,
+        exit_p=exit_p,
+        score_shift=index,
+        score_distance=distance,
+        score_p=score_p,
+        recalibrate=bool(reasons) and samples >= FEWEST,
+        verdict=verdict,
+    )
+
+
+def _scores(point: OperatingPoint, trace_BT: Tensor) -> Tensor:
+    """(B,) the score of the first step that gives every sample one, as they were kept at calibration."""
+    if isinstance(point.policy, Router):
+        return trace_BT[:, point.policy.first].contiguous()
+    finite_T = trace_BT.isfinite().all(0)
+    if not bool(finite_T.any()):
+        return torch.empty(0)
+    return trace_BT[:, int(finite_T.to(torch.uint8).argmax())].contiguous()
+
+
+def _chi_square(before_T: Tensor, now_T: Tensor) -> float:
+    """p-value of "both come from the same shares"; neighbouring rare steps are counted together."""
+    from scipy.stats import chi2_contingency
+
+    share = float(min(before_T.sum(), now_T.sum()) / (before_T.sum() + now_T.sum()))
+    table: list[list[float]] = [[0.0, 0.0]]
+    for before, now in zip(before_T.tolist(), now_T.tolist(), strict=True):
+        table[-1] = [table[-1][0] + before, table[-1][1] + now]
+        if sum(table[-1]) * share >= 5:  # the rule of thumb for the smallest expected count
+            table.append([0.0, 0.0])
+    rest = table.pop()
+    if not table:
+        return 1.0
+    table[-1] = [table[-1][0] + rest[0], table[-1][1] + rest[1]]
+    return float(chi2_contingency(np.array(table), correction=False).pvalue) if len(table) > 1 else 1.0
+
+
+def _compare_scores(before: Tensor, now: Tensor) -> tuple[float, float, float]:
+    """Stability index, Kolmogorov-Smirnov distance and its p-value; NaN where there are no scores."""
+    if len(before) == 0 or len(now) == 0:
+        return math.nan, math.nan, math.nan
+    from scipy.stats import ks_2samp
+
+    inner = before.quantile(torch.linspace(0, 1, _BINS + 1)[1:-1]).unique()
+    counts = [torch.bincount(torch.bucketize(part, inner), minlength=len(inner) + 1) + 0.5 for part in (before, now)]
+    old, new = (count.double() / count.sum() for count in counts)
+    index = float(((new - old) * (new / old).log()).sum())
+    test = ks_2samp(before.numpy(), now.numpy(), method="asymp")
+    return index, float(test.statistic), float(test.pvalue)

@@ -1,0 +1,72 @@
+"""What an operating point is expected to show, with intervals, from the samples it was calibrated on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from irene.calibration.frontier import Frontier
+
+Interval = list[float]  # low, high: JSON knows no tuples
+
+
+def expected_figures(
+    frontier: Frontier, threshold: float, *, confidence: float, quality_N: Tensor | None = None
+) -> dict[str, Any]:
+    """Mean cost, accuracy (or mse), drop, and the share of samples per number of members, with intervals.
+
+    Where the policy was fitted on these very samples, `quality_N` says how good the answers would be without that.
+    """
+    costs_N = frontier.at(threshold, frontier.costs_NT)
+    if quality_N is None:
+        quality_N = frontier.at(threshold, frontier.quality_NT)
+    used_N = frontier.trajectory.halting_steps(threshold)
+    shares = torch.bincount(used_N - 1, minlength=frontier.trajectory.steps).double() / len(used_N)
+    low, high = float(frontier.costs_NT.min()), float(frontier.costs_NT.max())
+    figures: dict[str, Any] = {"cost": float(costs_N.mean())}
+    intervals = {"cost": [max(low, (cost := mean_interval(costs_N, confidence))[0]), min(high, cost[1])]}
+    if frontier.trajectory.task == "classification":
+        figures |= {"accuracy": float(quality_N.mean()), "drop": float((frontier.full_N - quality_N).mean())}
+        intervals["accuracy"] = share_interval(int(quality_N.sum()), len(quality_N), confidence)
+        intervals["drop"] = drop_interval(frontier.full_N, quality_N, confidence)
+    else:
+        growth = float(quality_N.mean() / frontier.full_N.mean().clamp(max=-torch.finfo(torch.float64).tiny)) - 1
+        figures |= {"mse": float(-quality_N.mean()), "drop": growth}
+        intervals["mse"] = mean_interval(-quality_N, confidence)
+        residual_N = (quality_N - (1 + growth) * frontier.full_N) / frontier.full_N.mean()
+        intervals["drop"] = [growth + bound for bound in mean_interval(residual_N, confidence)]
+    return {**figures, "used": shares.tolist(), "intervals": intervals, "confidence": confidence}
+
+
+def mean_interval(values_N: Tensor, confidence: float) -> Interval:
+    """Normal interval of a mean."""
+    mean = float(values_N.mean())
+    half = _z(confidence) * float(values_N.std(correction=0)) / math.sqrt(len(values_N))
+    return [mean - half, mean + half]
+
+
+def share_interval(events: int, samples: int, confidence: float) -> Interval:
+    """Exact interval of a share (Clopper-Pearson)."""
+    from scipy.stats import beta
+
+    tail = (1 - confidence) / 2
+    low = float(beta.ppf(tail, events, samples - events + 1)) if events else 0.0
+    high = float(beta.ppf(1 - tail, events + 1, samples - events)) if events < samples else 1.0
+    return [low, high]
+
+
+def drop_interval(full_N: Tensor, quality_N: Tensor, confidence: float) -> Interval:
+    """Interval of the accuracy lost, from samples that only one of the two gets right (Agresti and Min 2005)."""
+    # Half a sample is added to each of the four cells, so that no disagreement seen is not taken for none there.
+    lost, won = float((full_N > quality_N).sum()) + 0.5, float((full_N < quality_N).sum()) + 0.5
+    samples = len(full_N) + 2
+    middle = (lost - won) / samples
+    half = _z(confidence) * math.sqrt(lost + won - (lost - won) ** 2 / samples) / samples
+    return [middle - half, middle + half]
+
+
+def _z(confidence: float) -> float:
+    return math.sqrt(2) * float(torch.special.erfinv(torch.tensor(confidence, dtype=torch.float64)))

@@ -1,0 +1,97 @@
+"""fit_policy: from a bank of held-out outputs and a wish to an operating point."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from irene.bank import Bank
+from irene.calibration.calibrate import calibrate
+from irene.calibration.point import OperatingPoint
+from irene.calibration.selection import choose_policy, cross_validate, fit_named, learns, quality_at_cost
+from irene.calibration.targets import Target
+from irene.calibration.weights import Weights, fit_aggregation
+from irene.errors import CalibrationError
+from irene.halting.policy import Policy
+from irene.halting.rule import Aggregation
+from irene.types import CostUnit
+
+_FIT_SHARE = 0.4  # of the samples, when a promise must be made with samples nothing was fitted on
+
+
+def fit_policy(
+    bank: Bank,
+    policy: str | Policy = "auto",
+    *,
+    cost: float | None = None,
+    unit: CostUnit = "members",
+    max_drop: float | None = None,
+    p99: float | None = None,
+    risk: float | None = None,
+    confidence: float = 0.9,
+    guaranteed: bool = False,
+    temperature: bool = True,
+    weights: Weights = False,
+    aggregation: Aggregation | None = None,
+    name: str = "default",
+    seed: int = 0,
+) -> OperatingPoint:
+    """Fit a policy on held-out outputs and set its threshold for what is asked: cost, max_drop, p99 or risk.
+
+        point = fit_policy(bank, cost=1.3)
+        point.cascade(members).predict(inputs)
+
+    What each target means stands in `Target`. `policy="auto"` takes the best by cross-validation and says why in
+    `point.why`. A name fits that policy, a temperature for each member (unless `temperature=False`) and, if asked,
+    aggregation `weights`; with an `aggregation` these are not fitted. A Policy that is fitted already, such as a
+    trained selector, only gets a threshold: pass the `aggregation` it was fitted with unless that is the plain mean.
+
+    Promises (p99, risk, guaranteed) are made with samples on which nothing was fitted: 40 % of the bank, drawn by
+    `seed`, is for fitting and the rest for the promise. So is a drop of a policy that learns. A Policy fitted
+    elsewhere gets all samples.
+    """
+    target = Target(
+        cost=cost, max_drop=max_drop, p99=p99, risk=risk, unit=unit, confidence=confidence, guaranteed=guaranteed
+    )
+    target.check_task(bank.task)
+    if bank.gates is not None:
+        raise CalibrationError("a gate chooses among these members: there is no threshold to calibrate")
+    if bank.steps == 1:
+        raise CalibrationError("a single member cannot stop early: give a bank of two members or more")
+    if isinstance(policy, Policy):
+        mean = aggregation or Aggregation.equal(bank.steps)
+        return calibrate(bank, policy, mean, target, name=name, why=f"{policy.name}: as given, threshold set")
+
+    def average(rows: Bank) -> Aggregation:
+        return aggregation or fit_aggregation(rows, temperature=temperature, weights=weights)
+
+    apart = target.promises or (target.max_drop is not None and learns(policy))
+    fitting, rest = _split(bank, seed) if apart else (bank, bank)
+    why = f"{policy}: as asked"
+    if policy == "auto":
+        policy, why = choose_policy(fitting, target, average, seed=seed)
+    chosen = policy
+
+    def left_out(cost: float) -> Tensor:
+        judged = cross_validate(bank, (chosen,), average, unit, lambda curve: quality_at_cost(curve, cost), seed=seed)
+        return judged[chosen]
+
+    mean = average(fitting)
+    return calibrate(
+        rest,
+        fit_named(chosen, fitting, mean, unit),
+        mean,
+        target,
+        name=name,
+        why=why,
+        left_out=left_out if learns(chosen) and not apart else None,
+    )
+
+
+def _split(bank: Bank, seed: int) -> tuple[Bank, Bank]:
+    """Samples for fitting and samples for the promise."""
+    shuffled = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed))
+    cut = int(_FIT_SHARE * len(bank))
+    if cut == 0:
+        raise CalibrationError(f"a bank of {len(bank)} samples is too small to fit and to promise anything on")
+    return bank.rows(shuffled[:cut].sort().values), bank.rows(shuffled[cut:].sort().values)

@@ -1,0 +1,97 @@
+"""OperatingPoint: a calibrated policy with what was asked of it, on which data, and what it is expected to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from irene.cascade import Cascade, MemberLike
+from irene.errors import CalibrationError
+from irene.halting import registry
+from irene.halting.policy import Policy
+from irene.halting.rule import Aggregation
+from irene.types import Cost, Task
+
+VERSION = 1
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatingPoint:
+    """Where on the frontier a cascade works: versioned, readable, and enough to build the cascade again.
+
+    `expected` holds cost (mean, in `expected["unit"]`), accuracy or mse, drop against the whole ensemble, `used` (share
+    of samples per number of members), and `intervals` of the first three at `expected["confidence"]`; `p99` in ms or
+    `risk` with its bound where these were asked for.
+    """
+
+    name: str
+    task: Task
+    policy: Policy
+    aggregation: Aggregation
+    members: tuple[int, ...]  # which members of the bank are used, in order
+    asked: dict[str, Any]  # for example {"cost": 1.3, "unit": "members"}
+    expected: dict[str, Any]
+    data: dict[str, Any]  # fingerprint, split, samples
+    why: str  # why this policy
+    scores: Tensor = field(repr=False, compare=False)  # sorted sample of the first scores, to notice drift later
+    date: str = field(default_factory=_now)  # ISO 8601, UTC
+    version: int = VERSION
+
+    def cascade(self, members: Sequence[MemberLike], costs: Sequence[Cost] | None = None) -> Cascade:
+        """The cascade that works at this point, from all members in the order of the bank."""
+        if max(self.members) >= len(members):
+            raise CalibrationError(f"this point needs members 0 to {max(self.members)}, got {len(members)} members")
+        return Cascade(
+            [members[i] for i in self.members],
+            self.policy,
+            aggregation=self.aggregation,
+            costs=None if costs is None else [costs[i] for i in self.members],
+            task=self.task,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the tensors, as JSON values."""
+        return {
+            "version": self.version,
+            "name": self.name,
+            "date": self.date,
+            "task": self.task,
+            "asked": self.asked,
+            "expected": self.expected,
+            "why": self.why,
+            "policy": registry.describe(self.policy),
+            "aggregation": self.aggregation.to_dict(),
+            "members": list(self.members),
+            "data": self.data,
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a policy has learned, and the scores that drift is measured against."""
+        learned = {f"policy.{key}": value.detach().cpu() for key, value in self.policy.state_dict().items()}
+        return {**learned, "scores": self.scores}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> OperatingPoint:
+        """The point that `to_dict` and `tensors` wrote down."""
+        version = values.get("version")
+        if version != VERSION:
+            raise CalibrationError(
+                f"this operating point has version {version} and this irene reads version {VERSION}: calibrate again"
+            )
+        learned = {key.removeprefix("policy."): value for key, value in tensors.items() if key.startswith("policy.")}
+        return cls(
+            **{key: values[key] for key in ("name", "date", "task", "asked", "expected", "why", "data", "version")},
+            policy=registry.restore(values["policy"], learned),
+            aggregation=Aggregation.from_dict(values["aggregation"]),
+            members=tuple(values["members"]),
+            scores=tensors.get("scores", torch.empty(0)),
+        )

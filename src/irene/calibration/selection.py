@@ -1,0 +1,123 @@
+"""Policies by name, fitted on a bank, and the choice between them by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from irene.bank import Bank
+from irene.calibration.frontier import Frontier, frontier
+from irene.calibration.targets import Target
+from irene.errors import OptionError
+from irene.halting.change import ChangePredictor
+from irene.halting.cost_to_go import CostToGo
+from irene.halting.policy import Policy
+from irene.halting.registry import policy_class
+from irene.halting.rule import Aggregation
+from irene.halting.selector import Selector
+from irene.halting.skipping import Router
+from irene.types import CostUnit, Task, cost_vector
+
+Averaging = Callable[[Bank], Aggregation]  # fits the mean of the members on a bank
+LEARNED_FROM = 2000  # with fewer samples a learned policy can lose more than it gains
+FOLDS = 5
+# The first is the one to beat: it is kept unless another is better by more than a standard error.
+CANDIDATES: dict[Task, tuple[str, ...]] = {
+    "classification": ("margin", "confidence", "agreement", "change", "cost-to-go"),
+    "regression": ("spread", "cost-to-go"),
+}
+
+
+def fit_named(name: str, bank: Bank, aggregation: Aggregation, unit: CostUnit) -> Policy:
+    """The policy of that name, fitted on the bank if it learns anything; its threshold is yet to be set."""
+    kind = policy_class(name)
+    if issubclass(kind, Selector):
+        raise OptionError("a selector is trained with its members: pass the trained one, or use change or cost-to-go")
+    if issubclass(kind, CostToGo):
+        costs_T = cost_vector(bank.costs, unit)
+        return kind.fit(bank.outputs, bank.targets, aggregation, costs_T, task=bank.task)
+    if issubclass(kind, ChangePredictor | Router) and bank.task != "classification":
+        raise OptionError(f"the {name} policy needs class probabilities: for regression use spread or cost-to-go")
+    if issubclass(kind, ChangePredictor):
+        return kind.fit(bank.outputs, aggregation)
+    if issubclass(kind, Router):
+        return kind.fit(bank.outputs, bank.targets, aggregation, cost_vector(bank.costs, unit))
+    return kind(0.0)
+
+
+def choose_policy(bank: Bank, target: Target, average: Averaging, *, seed: int) -> tuple[str, str]:
+    """The name of the policy that does best on folds of the bank it was not fitted on, and why it was chosen."""
+    first, *others = CANDIDATES[bank.task]
+    if len(bank) < LEARNED_FROM:
+        return first, f"{first}: {len(bank)} held-out samples, and a learned policy needs {LEARNED_FROM} to be safe"
+    held_out = cross_validate(
+        bank, (first, *others), average, target.unit, lambda curve: _quality_at_costs(curve, target.cost), seed=seed
+    )
+    gains = {name: held_out[name] - held_out[first] for name in others}
+    best = max(others, key=lambda name: float(gains[name].mean()))
+    gain = float(gains[best].mean())
+    error = float(gains[best].std(correction=0)) / len(bank) ** 0.5
+    where = f"at equal cost, {FOLDS}-fold cross-validation on {len(bank)} samples"
+    if bank.task == "classification":
+        measured = f"{100 * gain:+.2f} points of accuracy (standard error {100 * error:.2f})"
+    else:
+        measured = f"a squared error {gain:+.4g} lower (standard error {error:.2g})"
+    if gain > error:
+        return best, f"{best}: {measured} against {first}, {where}"
+    return first, f"{first}: no other is better by a standard error, the nearest is {best} with {measured}, {where}"
+
+
+def learns(name: str) -> bool:
+    """Whether a policy of that name is fitted on outputs and not only thresholded."""
+    return name == "auto" or issubclass(policy_class(name), ChangePredictor | CostToGo | Router)
+
+
+def cross_validate(
+    bank: Bank,
+    names: tuple[str, ...],
+    average: Averaging,
+    unit: CostUnit,
+    judge: Callable[[Frontier], Tensor],
+    *,
+    seed: int,
+) -> dict[str, Tensor]:
+    """(N,) for each policy: what the judge makes of each sample on a frontier fitted without its fold."""
+    fold_N = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed)) % FOLDS
+    judged = {name: torch.zeros(len(bank), dtype=torch.float64) for name in names}
+    for fold in range(FOLDS):
+        rest, left_out = bank.rows(fold_N != fold), bank.rows(fold_N == fold)
+        aggregation = average(rest)
+        for name in names:
+            policy = fit_named(name, rest, aggregation, unit)
+            judged[name][fold_N == fold] = judge(frontier(left_out, policy, aggregation, unit))
+    return judged
+
+
+def quality_at_cost(curve: Frontier, cost: float) -> Tensor:
+    """(N,) quality of each sample's answer at the threshold whose mean cost is nearest."""
+    return curve.at(float(curve.thresholds_M[(curve.cost_M - cost).abs().argmin()]), curve.quality_NT)
+
+
+def _quality_at_costs(curve: Frontier, asked: float | None) -> Tensor:
+    """(N,) quality averaged over costs: around the one asked for, else over the frontier with most at its cheap end.
+
+    Between the costs of two neighbouring thresholds a sample counts for both, so that every policy is compared at
+    exactly the same costs.
+    """
+    low, high = float(curve.cost_M[0]), float(curve.cost_M[-1])
+    if asked is None:
+        levels_L = low + (high - low) * torch.linspace(0.1, 0.8, 9, dtype=torch.float64).square()
+    else:
+        levels_L = (low + (asked - low) * torch.linspace(0.5, 1.5, 9, dtype=torch.float64)).clamp(low, high)
+    total_N = torch.zeros(len(curve), dtype=torch.float64)
+    for level in levels_L:
+        above = int(torch.searchsorted(curve.cost_M, level).clamp(1, max(len(curve.cost_M) - 1, 1)))
+        below = above - 1
+        above = min(above, len(curve.cost_M) - 1)
+        width = float(curve.cost_M[above] - curve.cost_M[below])
+        share = (float(level) - float(curve.cost_M[below])) / width if width > 0 else 1.0
+        for index, part in ((below, 1 - share), (above, share)):
+            total_N += part * curve.at(float(curve.thresholds_M[index]), curve.quality_NT)
+    return total_N / len(levels_L)

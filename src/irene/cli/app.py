@@ -1,0 +1,102 @@
+"""The verbs of the command, and what its user is told when something goes wrong."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+import typer.main
+
+from irene import __version__
+from irene.cli.data import data
+from irene.cli.demo import demo
+from irene.cli.doctor import doctor
+from irene.cli.evaluate import evaluate
+from irene.cli.methods import methods
+from irene.cli.output import leads
+from irene.cli.predict import predict
+from irene.cli.report import report
+from irene.cli.train import train
+from irene.errors import IreneError
+
+DEBUG = "IRENE_DEBUG"
+USER_MISTAKE, OUR_MISTAKE, INTERRUPTED = 2, 1, 130
+# What typer raises for a wrong command line: its own click's error in recent versions, click's in older ones.
+_UsageError = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    name="irene",
+    help="Deep ensembles that stop early: as accurate as the whole ensemble, at a fraction of its cost.",
+    epilog="Start with: irene demo",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+for verb, example in (
+    (demo, "irene demo"),
+    (train, "irene train irene --data digits --members 3 --cost 1.3 --out runs/mine"),
+    (evaluate, "irene evaluate runs/mine --split test"),
+    (predict, "irene predict runs/mine photo.png more/ --out answers.csv"),
+    (report, "irene report runs/one runs/two --out report.html"),
+    (data, "irene data csv:table.csv --target price"),
+    (methods, "irene methods"),
+    (doctor, "irene doctor"),
+):
+    app.command(epilog=f"Example: {example}")(verb)
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and leave.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"irene {__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code; a user's mistake is one line on stderr and 2."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    command = typer.main.get_command(app)
+    written = {"command": shlex.join(["irene", *given])}
+    try:
+        code = command.main(args=given, prog_name="irene", standalone_mode=False, obj=written)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # whoever read our stdout has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OUR_MISTAKE
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            traceback.print_exc()
+        return _explain(error)
+    if code == INTERRUPTED:
+        return _fail("interrupted", INTERRUPTED)
+    return code if isinstance(code, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    if isinstance(error, IreneError):
+        return _fail(str(error), USER_MISTAKE)
+    if isinstance(error, _UsageError):
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context is not None else "irene"
+        words = getattr(error, "format_message", error.__str__)()
+        return _fail(f"{words} (see {where} --help)", USER_MISTAKE)
+    if isinstance(error, OSError) and error.filename is not None:
+        return _fail(f"{error.filename}: {error.strerror}", USER_MISTAKE)
+    kind = type(error).__name__
+    return _fail(f"unexpected {kind}: {error} (run again with {DEBUG}=1 to see where)", OUR_MISTAKE, always=True)
+
+
+def _fail(message: str, code: int, *, always: bool = False) -> int:
+    """Say one line; the processes that torchrun started beside the first would only repeat it."""
+    if leads() or always:
+        print(f"irene: {' '.join(message.splitlines())}", file=sys.stderr)
+    return code

@@ -1,0 +1,143 @@
+"""From the text of flags to the option dataclasses of a method, checked against their fields."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from irene.errors import OptionError
+
+_SUFFIXES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def number(text: str) -> float:
+    """A number that may end in K, M, G or T: 250M is 250 million."""
+    factor = _SUFFIXES.get(text[-1:].upper(), 1.0)
+    digits = text[:-1] if factor != 1.0 else text
+    return float(digits) * factor
+
+
+def share_or_count(text: str | None) -> float | int | None:
+    """A share such as 0.1 or a whole number such as 5000, as `heldout` takes them."""
+    if text is None:
+        return None
+    try:
+        return int(text) if text.isdecimal() else float(text)
+    except ValueError:
+        raise OptionError(f"--heldout takes a share such as 0.1 or a number of samples, got {text!r}") from None
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """The names in a comma-separated list."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def settings(pairs: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE pairs as a dictionary."""
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise OptionError(f"--set takes NAME=VALUE, got {pair!r}")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def apply(options: Any, given: Mapping[str, tuple[str, str]], owner: str) -> Any:
+    """The options with the given values, each from its name to the flag it came by and its text.
+
+    A dotted name reaches into a dataclass within. A name the options do not have is an error that lists them.
+    """
+    for name, (flag, text) in given.items():
+        options = _replace(options, name.split("."), flag, text, owner)
+    return options
+
+
+def known(options: Any) -> list[str]:
+    """Every name that `apply` takes for these options."""
+    found = []
+    for field in dataclasses.fields(options) if options is not None else ():
+        value = getattr(options, field.name)
+        inner = known(value) if dataclasses.is_dataclass(value) else []
+        found += [f"{field.name}.{name}" for name in inner] or [field.name]
+    return found
+
+
+def _replace(options: Any, path: list[str], flag: str, text: str, owner: str) -> Any:
+    head, *rest = path
+    hints = get_type_hints(type(options)) if options is not None else {}
+    value = getattr(options, head, None)
+    if head not in hints or bool(rest) != dataclasses.is_dataclass(value):
+        there = known(options)
+        has = f"its options are {', '.join(there)}" if there else "it has no options of its own"
+        raise OptionError(f"{flag} is no option of {owner}: {has}")
+    if rest:
+        return dataclasses.replace(options, **{head: _replace(value, rest, flag, text, owner)})
+    try:
+        converted = convert(text, hints[head])
+    except ValueError:
+        raise OptionError(f"{flag} takes {describe(hints[head])}, got {text!r}") from None
+    return dataclasses.replace(options, **{head: converted})
+
+
+def convert(text: str, kind: Any) -> Any:
+    """Text as a value of a type; a ValueError if it is none."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return _first_that_fits(text, inside)
+    if origin is tuple:
+        return _tuple(names(text), inside)
+    if origin is Literal:
+        if text not in inside:
+            raise ValueError(text)
+        return text
+    if kind is NoneType:
+        return _looked_up({"none": None}, text)
+    if kind is bool:
+        return _looked_up(_TRUTH, text)
+    if kind is int:
+        value = number(text)
+        if value != int(value):
+            raise ValueError(text)
+        return int(value)
+    return number(text) if kind is float else text
+
+
+def describe(kind: Any) -> str:
+    """What a type takes, in words."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return " or ".join(describe(one) for one in inside)
+    if origin is tuple:
+        return "a comma-separated list: " + (", ".join(describe(one) for one in inside if one is not ...))
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, inside)) if len(inside) > 1 else str(inside[0])
+    words = {NoneType: "none", bool: "true or false", int: "a whole number", float: "a number"}
+    return words.get(kind, "text")
+
+
+def _tuple(parts: tuple[str, ...], kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    if kinds[-1] is ...:
+        kinds = (kinds[0],) * len(parts)
+    if len(parts) != len(kinds):
+        raise ValueError(parts)
+    return tuple(convert(part, kind) for part, kind in zip(parts, kinds, strict=True))
+
+
+def _first_that_fits(text: str, kinds: tuple[Any, ...]) -> Any:
+    # None first: "none" is also text.
+    for kind in sorted(kinds, key=lambda one: one is not NoneType):
+        try:
+            return convert(text, kind)
+        except ValueError:
+            continue
+    raise ValueError(text)
+
+
+def _looked_up(table: Mapping[str, Any], text: str) -> Any:
+    if text.lower() not in table:
+        raise ValueError(text)
+    return table[text.lower()]

@@ -1,0 +1,46 @@
+"""Where a verb's words go: its result to stdout, for people or as one JSON object, all else to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+from rich.console import Console
+
+from irene.files import as_json
+
+
+def leads() -> bool:
+    """Whether this process is the one that speaks: under torchrun, the first of them."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+class Output:
+    """The two voices of a verb. Whatever a library prints to stdout while the verb works goes to stderr."""
+
+    def __init__(self, *, json_wanted: bool) -> None:
+        self.json_wanted = json_wanted
+        self.console = Console(stderr=True, quiet=not leads())  # progress, notes and remarks
+        self.stdout = sys.stdout
+        self.screen = Console(file=self.stdout, quiet=not leads())  # the result, for people
+
+    def result(self, value: dict[str, Any], show: Callable[[Console], None]) -> None:
+        """Say what came out: `value` as one line of JSON, or whatever `show` draws."""
+        if not leads():
+            return
+        if self.json_wanted:
+            print(json.dumps(as_json(value), allow_nan=False), file=self.stdout, flush=True)
+        else:
+            show(self.screen)
+
+
+@contextmanager
+def speaking(json_wanted: bool) -> Iterator[Output]:
+    """The output of a verb, with stdout kept clean for its result."""
+    output = Output(json_wanted=json_wanted)
+    with redirect_stdout(sys.stderr):
+        yield output

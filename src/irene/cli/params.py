@@ -1,0 +1,57 @@
+"""The options that several verbs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DATA = "Data"
+
+
+def sources(incomplete: str) -> list[tuple[str, str]]:
+    from irene.data.sources import names
+
+    found = [(name.replace("PATH", ""), words) for name, words in names()]
+    return [(name, words) for name, words in found if name.startswith(incomplete)]
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, everything else on stderr.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that `irene train` left.")]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="SPEC",
+        help="digits, diabetes, cifar10, cifar100, folder:PATH, npz:PATH or csv:PATH.",
+        autocompletion=sources,
+        rich_help_panel=DATA,
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="The column of a csv to predict.", rich_help_panel=DATA),
+]
+TaskName = Annotated[
+    str | None,
+    typer.Option(
+        "--task",
+        metavar="TASK",
+        help="classification or regression, where the targets do not tell.",
+        rich_help_panel=DATA,
+    ),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(help="The folder that holds the CIFAR files; IRENE_DATA or ./data by default.", rich_help_panel=DATA),
+]
+Heldout = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHARE|COUNT",
+        help="Training samples kept for policies: a share such as 0.1, or a number of samples.",
+        rich_help_panel=DATA,
+    ),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N; auto is a GPU if there is one.")]

@@ -1,0 +1,71 @@
+"""Figures as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from irene.evaluation.numbers import plain, si
+
+_CLASSES = {"accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}
+_VALUES = {"rmse": "RMSE", "mae": "MAE", "r2": "R2"}
+
+
+def comparison(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Group:
+    """One row a run: how good, at what cost; the utility where some run has one."""
+    figures = list(rows.values())
+    quality = _CLASSES if "accuracy" in figures[0] else _VALUES
+    with_utility = any("utility" in row for row in figures)
+    table = _table()
+    table.add_column("", no_wrap=True)
+    heads = [*quality.values(), "members", "FLOPs", "ms"] + ["utility"] * with_utility
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, row in rows.items():
+        cells = [_quality(key, row[key]) for key in quality]
+        cells += [f"{row['cost']:.2f} of {len(row['used'])}", si(row["flops"]), f"{row['ms']:.3g}"]
+        table.add_row(Text(name), *cells, *[plain(row.get("utility"))] * with_utility)
+    return _titled(title, table)
+
+
+def every_figure(figures: Mapping[str, Any], *, title: str) -> Group:
+    """All figures of one run, one a line."""
+    rows = []
+    for name, value in figures.items():
+        if name == "used":
+            rows += [(f"used {count}", f"{share:.1%}") for count, share in enumerate(value, 1)]
+        elif name == "flops":
+            rows.append((name, si(value)))
+        else:
+            rows.append((name, _quality(name, value)))
+    return pairs(rows, title=title)
+
+
+def pairs(rows: Sequence[tuple[str, str]], *, title: str = "") -> Group:
+    """Names with their values, side by side."""
+    table = _table()
+    table.show_header = False
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(Text(name), Text(value))
+    return _titled(title, table)
+
+
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+
+
+def _titled(title: str, table: Table) -> Group:
+    # Text and not a string: names come from users and are no markup.
+    return Group(*[Text(title, style="bold")] * bool(title), table)
+
+
+def _quality(name: str, value: float | None) -> str:
+    if name in ("accuracy", "top5") and value is not None:
+        return f"{value:.2%}"
+    return plain(value) if value is None or name == "cost" else f"{value:.4g}"

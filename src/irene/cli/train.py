@@ -1,0 +1,161 @@
+"""`irene train`: from data and a method to a run directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from irene.cli.output import speaking
+from irene.cli.params import Device, Heldout, Json, Root, Source, Target, TaskName
+
+ENSEMBLE, LOOP, METHOD = "Ensemble", "Training of each member", "Options of the method"
+
+
+def _methods(incomplete: str) -> list[tuple[str, str]]:
+    from irene.training.methods import METHODS
+
+    return [(name, method.description) for name, method in METHODS.items() if name.startswith(incomplete)]
+
+
+def _backbones(incomplete: str) -> list[tuple[str, str]]:
+    from irene.models import backbones
+
+    return [(name, words) for name, words in backbones().items() if name.startswith(incomplete)]
+
+
+def train(
+    context: typer.Context,
+    method: Annotated[str, typer.Argument(metavar="METHOD", help="See `irene methods`.", autocompletion=_methods)],
+    data: Source = None,
+    target: Target = None,
+    task: TaskName = None,
+    root: Root = None,
+    heldout: Heldout = None,
+    members: Annotated[
+        int | None, typer.Option(help="How many members; 3 by default.", rich_help_panel=ENSEMBLE)
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="One backbone for all members.", autocompletion=_backbones, rich_help_panel=ENSEMBLE),
+    ] = None,
+    backbones: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="One backbone for each member.", rich_help_panel=ENSEMBLE)
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Decides weights, order and held-out samples.", rich_help_panel=ENSEMBLE)
+    ] = 0,
+    device: Device = "auto",
+    out: Annotated[
+        Path | None, typer.Option(help="The run directory to write; runs/METHOD-DATA-seedN by default.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the interrupted run in --out.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard scalars too.")] = False,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 15.0,
+    epochs: Annotated[int | None, typer.Option(help="20 by default.", rich_help_panel=LOOP)] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="128 by default, over all processes.", rich_help_panel=LOOP)
+    ] = None,
+    optimizer: Annotated[str | None, typer.Option(help="sgd (default) or adam.", rich_help_panel=LOOP)] = None,
+    lr: Annotated[
+        float | None, typer.Option(help="Learning rate: 0.1 for sgd, 0.001 for adam by default.", rich_help_panel=LOOP)
+    ] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="0.0005 by default.", rich_help_panel=LOOP)] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="onecycle (default), multistep, cosine, constant or triangle.", rich_help_panel=LOOP),
+    ] = None,
+    clip: Annotated[float | None, typer.Option(help="Largest norm of a gradient.", rich_help_panel=LOOP)] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="auto (default: bf16 on a GPU), fp32 or bf16.", rich_help_panel=LOOP)
+    ] = None,
+    compile: Annotated[bool | None, typer.Option(help="Run through torch.compile.", rich_help_panel=LOOP)] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER", help="irene: the mean cost to reach, such as 1.3 or 250M.", rich_help_panel=METHOD
+        ),
+    ] = None,
+    cost_unit: Annotated[str | None, typer.Option(help="irene: members, flops or ms.", rich_help_panel=METHOD)] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="irene: irene, or paper for its losses and 200-epoch schedule.", rich_help_panel=METHOD),
+    ] = None,
+    selector_data: Annotated[str | None, typer.Option(help="irene: slice or folds.", rich_help_panel=METHOD)] = None,
+    folds: Annotated[int | None, typer.Option(help="irene: how many folds.", rich_help_panel=METHOD)] = None,
+    features: Annotated[
+        str | None, typer.Option(metavar="A,B", help="irene: what the selector sees.", rich_help_panel=METHOD)
+    ] = None,
+    weights: Annotated[
+        bool | None, typer.Option(help="irene: fit a weight for each member.", rich_help_panel=METHOD)
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="irene: leave a part out, for ablations.", rich_help_panel=METHOD),
+    ] = None,
+    ensemble_weight: Annotated[float | None, typer.Option(help="irene: of Eq. 10.", rich_help_panel=METHOD)] = None,
+    cost_weight: Annotated[float | None, typer.Option(help="irene: of Eq. 11.", rich_help_panel=METHOD)] = None,
+    rank_weight: Annotated[float | None, typer.Option(help="irene: of Eq. 12.", rich_help_panel=METHOD)] = None,
+    discrepancy_weight: Annotated[
+        float | None, typer.Option(help="irene: of the two heads' difference.", rich_help_panel=METHOD)
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any option of any method.", rich_help_panel=METHOD),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Train an ensemble by METHOD and leave a run directory.
+
+    Under torchrun the processes train together: torchrun --nproc-per-node 2 -m irene train ...
+    """
+    from irene.cli.training import Flags, run_training, show_run
+
+    flags = Flags(
+        method=method,
+        data=data,
+        target=target,
+        task=task,
+        root=root,
+        heldout=heldout,
+        members=members,
+        backbone=backbone,
+        backbones=backbones,
+        seed=seed,
+        device=device,
+        out=out,
+        resume=resume,
+        tensorboard=tensorboard,
+        checkpoint_seconds=checkpoint_seconds,
+        loop={
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "optimizer.kind": optimizer,
+            "optimizer.lr": lr,
+            "optimizer.weight_decay": weight_decay,
+            "optimizer.schedule.kind": schedule,
+            "clip": clip,
+            "precision": precision,
+            "compile": compile,
+        },
+        own={
+            "cost": cost,
+            "cost_unit": cost_unit,
+            "recipe": recipe,
+            "selector_data": selector_data,
+            "folds": folds,
+            "features": features,
+            "weights": weights,
+            "without": ",".join(without or ()) or None,
+            "loss_weights.ensemble": ensemble_weight,
+            "loss_weights.cost": cost_weight,
+            "loss_weights.rank": rank_weight,
+            "loss_weights.discrepancy": discrepancy_weight,
+        },
+        settings=tuple(set_ or ()),
+        command=(context.obj or {}).get("command", ""),
+    )
+    with speaking(json) as output:
+        run = run_training(flags, output.console)
+        show_run(run, output)

@@ -1,0 +1,211 @@
+"""What `irene train` does with its flags."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from irene.cli import options as given_options
+from irene.cli.loading import load_data
+from irene.cli.output import Output, leads
+from irene.cli.tables import comparison
+from irene.errors import IreneError, OptionError
+from irene.models.names import near
+from irene.run import Run
+from irene.training.method import Method
+from irene.training.methods import METHODS
+from irene.training.options import LoopOptions, OptimizerOptions
+from irene.training.schedules import Schedule
+from irene.training.train import TrainOptions
+from irene.training.train import train as train_run
+
+ADAM_LR = 1e-3  # sgd's default of 0.1 would blow Adam up
+PAPER_LOOP = LoopOptions(epochs=200, batch_size=128, optimizer=OptimizerOptions(schedule=Schedule(kind="multistep")))
+_FLAGS = {  # of the options whose flag is not their name
+    "optimizer.kind": "--optimizer",
+    "optimizer.lr": "--lr",
+    "optimizer.weight_decay": "--weight-decay",
+    "optimizer.schedule.kind": "--schedule",
+    "loss_weights.ensemble": "--ensemble-weight",
+    "loss_weights.cost": "--cost-weight",
+    "loss_weights.rank": "--rank-weight",
+    "loss_weights.discrepancy": "--discrepancy-weight",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    """The command line of `irene train`; None is a flag that was not given."""
+
+    method: str
+    data: str | None
+    target: str | None
+    task: str | None
+    root: Path | None
+    heldout: str | None
+    members: int | None
+    backbone: str | None
+    backbones: str | None
+    seed: int
+    device: str
+    out: Path | None
+    resume: bool
+    tensorboard: bool
+    checkpoint_seconds: float
+    loop: Mapping[str, Any]  # by the name of the option, dotted where it lies within another
+    own: Mapping[str, Any]
+    settings: tuple[str, ...]
+    command: str
+
+
+def run_training(flags: Flags, console: Console) -> Run:
+    """Train as the flags say; a mistake in them leaves no trace on the disk."""
+    if flags.data is None:
+        raise OptionError("give the data to train on, for example --data digits (`irene data` lists what there is)")
+    method = find_method(flags.method)
+    own = method_options(method, flags)
+    loop = loop_options(flags, PAPER_LOOP if getattr(own, "recipe", None) == "paper" else LoopOptions())
+    options = train_options(method, flags)
+    out = flags.out or default_out(flags)
+    data = load_data(flags.data, target=flags.target, task=flags.task, root=flags.root)
+    with nothing_left_of(out):
+        try:
+            run = train_run(
+                flags.method,
+                data,
+                out,
+                options=options,
+                loop=loop,
+                method_options=own,
+                resume=flags.resume,
+                console=console,
+                tensorboard=flags.tensorboard,
+                checkpoint_seconds=flags.checkpoint_seconds,
+            )
+        except KeyboardInterrupt:
+            console.print(f"go on with the same command and --resume --out {out}", markup=False, highlight=False)
+            raise
+    if leads() and "command" not in run.manifest:
+        run.write(command=flags.command)
+    return run
+
+
+def find_method(name: str) -> Method:
+    """The method of this name."""
+    if name not in METHODS:
+        raise OptionError(f"no method is called {name!r}{near(name, METHODS)} (there are {', '.join(METHODS)})")
+    return METHODS[name]
+
+
+def method_options(method: Method, flags: Flags) -> Any:
+    """The method's own options, from its flags and from --set."""
+    given = _given(flags.own)
+    for name, text in given_options.settings(flags.settings).items():
+        given[name] = (f"--set {name}", text)
+    return given_options.apply(method.options(), given, method.name)
+
+
+def loop_options(flags: Flags, base: LoopOptions) -> LoopOptions:
+    """How each member is trained: the base, with what was given."""
+    given = _given(flags.loop)
+    if flags.loop["optimizer.kind"] == "adam":
+        given.setdefault("optimizer.lr", ("--lr", str(ADAM_LR)))
+    options: LoopOptions = given_options.apply(base, given, "the training of a member")
+    return options
+
+
+def _given(flags: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The flags that were given: from the option's name to the flag and its text."""
+    return {
+        name: (_FLAGS.get(name, f"--{name.replace('_', '-')}"), str(value))
+        for name, value in flags.items()
+        if value is not None
+    }
+
+
+def train_options(method: Method, flags: Flags) -> TrainOptions:
+    """What is trained: members, backbones, seed and device."""
+    if flags.backbone is not None and flags.backbones is not None:
+        raise OptionError("give --backbone for all members or --backbones for each, not both")
+    named = given_options.names(flags.backbones or flags.backbone)
+    if flags.backbone is not None and len(named) != 1:
+        raise OptionError(f"--backbone takes one name, got {flags.backbone!r}: use --backbones for several")
+    if method.members is not None and flags.members not in (None, method.members):
+        raise OptionError(f"{method.name} always has {method.members} member, got --members {flags.members}")
+    several = len(named) if len(named) > 1 else TrainOptions.members
+    return TrainOptions(
+        members=several if flags.members is None else flags.members,
+        backbones=named,
+        heldout=given_options.share_or_count(flags.heldout),
+        seed=flags.seed,
+        device=flags.device,
+    )
+
+
+def default_out(flags: Flags) -> Path:
+    """runs/METHOD-DATA-seedN, with a number behind it if that is taken.
+
+    Processes under torchrun all come to the same name: none is taken before all of them have met.
+    """
+    if flags.resume:
+        raise OptionError("--resume needs the directory of the interrupted run: give --out")
+    source = flags.data or ""
+    short = Path(source.partition(":")[2]).stem if ":" in source else source
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{flags.method}-{short}-seed{flags.seed}")
+    path, number = Path("runs") / name, 2
+    while path.exists():
+        path, number = Path("runs") / f"{name}-{number}", number + 1
+    return path
+
+
+@contextmanager
+def nothing_left_of(out: Path) -> Iterator[None]:
+    """Take a new run away again when a mistake came to light before anything was trained."""
+    fresh = not out.exists()
+    made = [folder for folder in out.parents if not folder.exists()]
+    try:
+        yield
+    except IreneError:
+        if (
+            leads()
+            and fresh
+            and out.exists()
+            and not any((out / name).exists() for name in ("stages", "metrics.jsonl"))
+        ):
+            shutil.rmtree(out)
+            for folder in made:
+                if folder.exists() and not any(folder.iterdir()):
+                    folder.rmdir()
+        raise
+
+
+def show_run(run: Run, output: Output) -> None:
+    """Say where the run is and what it achieves."""
+    if not leads():
+        return
+    figures = run.figures
+    value = {
+        "run": str(run.path),
+        "method": run.method,
+        "task": run.task,
+        "data": run.manifest["data"]["data"],
+        "seed": run.manifest["seed"],
+        "members": len(run.manifest["members"]),
+        "seconds": run.manifest["seconds"],
+        "notes": run.manifest["notes"],
+        **figures,
+    }
+
+    def show(screen: Console) -> None:
+        if figures:
+            screen.print(comparison(figures, title=f"{run.method} on {run.manifest['data']['data']}"))
+        screen.print(f"\nrun written to {run.path}", markup=False, highlight=False, soft_wrap=True)
+
+    output.result(value, show)

@@ -1,0 +1,159 @@
+"""What a run achieves on a split: its answers, replayed from the bank, and their figures."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from irene.bank import Bank
+from irene.calibration import frontier as calibration
+from irene.data import Data, Loader
+from irene.errors import DataError
+from irene.evaluation import metrics
+from irene.halting.policy import Policy
+from irene.run import Run
+from irene.types import Cost, Prediction, Task
+
+REFERENCE_MEMBERS = 3  # of the average ensemble that the paper's utility is measured against
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evaluation:
+    """A run with its answers on one split and the figures of them."""
+
+    run: Run
+    split: str
+    bank: Bank
+    prediction: Prediction
+    figures: dict[str, Any]
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether some sample was spared a member."""
+        return bool(self.figures["cost"] < self.bank.steps)
+
+
+def evaluate(run: Run, split: str = "test") -> Evaluation:
+    """Replay a run's own policy on the bank of a split; no model is run."""
+    bank = run.bank(split)
+    prediction = bank.replay(run.policy(), run.aggregation)
+    return Evaluation(
+        run=run,
+        split=split,
+        bank=bank,
+        prediction=prediction,
+        figures=figures_of(prediction, bank.targets, bank.costs),
+    )
+
+
+def evaluate_on(run: Run, data: Data, device: torch.device | str = "cpu", *, batch_size: int = 1024) -> dict[str, Any]:
+    """The figures of a run on the test samples of any data that looks like what it was trained on."""
+    _check_fits(run, data)
+    predictor = run.predictor(device)
+    loader = Loader(data.test, batch_size=batch_size, device=device, shuffle=False)
+    parts = [predictor.predict(batch.inputs) for batch in loader.epoch(0)]
+    if not parts:
+        raise DataError(f"{data.name} has no test samples to evaluate on: use data with a test part")
+    prediction = Prediction(
+        run.task,
+        torch.cat([part.outputs for part in parts]).cpu(),
+        torch.cat([part.members_used for part in parts]).cpu(),
+        torch.cat([part.trace for part in parts]).cpu(),
+    )
+    return figures_of(prediction, data.test.targets, run.costs)
+
+
+def figures_of(prediction: Prediction, targets: Tensor, costs: Sequence[Cost]) -> dict[str, Any]:
+    """Quality of answers, and what they cost in members, FLOPs and ms a sample."""
+    figures = metrics.summary(prediction, targets, members=len(costs))
+    ran_NT = prediction.ran.double()
+    for unit in ("flops", "ms"):
+        per_member_T = torch.tensor([getattr(cost, unit) for cost in costs], dtype=torch.float64)
+        figures[unit] = float((ran_NT @ per_member_T).mean())
+    return figures
+
+
+def quality_name(task: Task) -> str:
+    """The figure that runs of a task are compared by."""
+    return "accuracy" if task == "classification" else "rmse"
+
+
+def frontier(
+    evaluation: Evaluation, policy: Policy | None = None, *, most: int = 200
+) -> tuple[list[float], list[float]]:
+    """Cost in members and quality at every threshold of a policy: the run's own unless another is given."""
+    run = evaluation.run
+    curve = calibration.frontier(evaluation.bank, policy or run.policy(), run.aggregation)
+    quality_M = curve.quality_M if run.task == "classification" else (-curve.quality_M).sqrt()
+    kept = torch.linspace(0, len(quality_M) - 1, min(most, len(quality_M))).round().long()
+    return curve.cost_M[kept].tolist(), quality_M[kept].tolist()
+
+
+def labels(evaluations: Sequence[Evaluation]) -> list[str]:
+    """A short name for each run: its method, or its folder where two have the same method."""
+    methods = Counter(evaluation.run.method for evaluation in evaluations)
+    folders = Counter(evaluation.run.path.name for evaluation in evaluations)
+    names = []
+    for evaluation in evaluations:
+        run = evaluation.run
+        names.append(run.method if methods[run.method] == 1 else run.path.name)
+        if names[-1] != run.method and folders[run.path.name] > 1:
+            names[-1] = str(run.path)
+    return names
+
+
+def same_samples(one: Evaluation, other: Evaluation) -> bool:
+    """Whether two runs were evaluated on the very same samples, so that their figures can be compared."""
+    fingerprints = {evaluation.run.manifest["data"]["fingerprint"] for evaluation in (one, other)}
+    return len(fingerprints) == 1 and torch.equal(one.bank.ids, other.bank.ids)
+
+
+def reference(evaluations: Sequence[Evaluation], method: str, like: Evaluation) -> Evaluation | None:
+    """The run of a method on the samples `like` was evaluated on, if there is one."""
+    fitting = (other for other in evaluations if other.run.method == method and same_samples(other, like))
+    return next(fitting, None)
+
+
+def utility(evaluation: Evaluation, evaluations: Sequence[Evaluation]) -> float:
+    """The paper's utility among these runs; NaN without a single model and a 3-member average to measure by."""
+    single = reference(evaluations, "single", evaluation)
+    average = reference(evaluations, "average", evaluation)
+    if single is None or average is None or average.bank.steps != REFERENCE_MEMBERS:
+        return math.nan
+    if evaluation.bank.task != "classification":
+        return math.nan
+    return metrics.utility(
+        evaluation.figures["accuracy"],
+        evaluation.figures["cost"],
+        single=single.figures["accuracy"],
+        average=average.figures["accuracy"],
+    )
+
+
+def gain_over(evaluation: Evaluation, other: Evaluation) -> tuple[float, float, float]:
+    """Accuracy minus the other's on the same samples, with its 95 % bootstrap interval."""
+    right, rights = (_right(one) for one in (evaluation, other))
+    return metrics.paired_bootstrap(right, rights)
+
+
+def _right(evaluation: Evaluation) -> Tensor:
+    return (evaluation.prediction.labels == evaluation.bank.targets).double()
+
+
+def _check_fits(run: Run, data: Data) -> None:
+    """Data must mean to a run what its training data meant."""
+    about = run.manifest["data"]
+    if data.task != run.task:
+        raise DataError(f"{data.name} is for {data.task} and {run.path} was trained for {run.task}")
+    if list(data.shape) != about["shape"]:
+        raise DataError(f"{data.name} has samples of shape {list(data.shape)}, {run.path} takes {about['shape']}")
+    if list(data.classes) != about["classes"]:
+        raise DataError(f"{data.name} has other classes than the data {run.path} was trained on")
+    if [column.to_dict() for column in data.columns] != about.get("columns", []):
+        raise DataError(f"{data.name} has other columns or categories than the table {run.path} was trained on")

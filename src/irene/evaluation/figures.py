@@ -1,0 +1,205 @@
+"""The pictures of a report: one function each, plain values in, a matplotlib Figure out.
+
+Text and axes are drawn in INK, which `page.inline_svg` turns into the colour of the page around them, so that a
+picture is readable on light and on dark. Series keep their colours on both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ParamSpec
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import ArrayLike
+
+INK = "#010203"
+COLOURS = ("#3d85c6", "#e07b39", "#3fa66b", "#9a6fd0", "#d4575f", "#27a3a6", "#bd9425", "#868c96")
+STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": INK,
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "axes.titlecolor": INK,
+    "figure.constrained_layout.use": True,
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "grid.alpha": 0.15,
+    "grid.color": INK,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "lines.linewidth": 1.8,
+    "text.color": INK,
+    "text.parse_math": False,  # names come from users: a dollar sign is a dollar sign
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+BINS = 10
+FEWEST = 5  # samples that a bin needs to say something
+WIDTH = 8.4
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Points of accuracy (or error) against cost: a line, or a dot when there is one point."""
+
+    name: str
+    cost: Sequence[float]
+    quality: Sequence[float]
+    colour: str
+    dashed: bool = False
+
+
+def _styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Draw in the house style, without touching the settings of the program around."""
+
+    @wraps(draw)
+    def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        with matplotlib.rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return styled
+
+
+@_styled
+def frontier(series: Sequence[Series], *, quality: str) -> Figure:
+    """Accuracy (or error) against mean cost: lines sweep the threshold, dots are runs as they were trained."""
+    figure = Figure(figsize=(WIDTH, 4.0))
+    axes = figure.add_subplot()
+    for one in series:
+        if len(one.cost) == 1:
+            axes.plot(one.cost, one.quality, "o", ms=9, color=one.colour, mec="none", label=one.name, zorder=3)
+        else:
+            style = (0, (3, 2)) if one.dashed else "-"
+            axes.plot(one.cost, one.quality, color=one.colour, ls=style, label=one.name, alpha=0.85)
+    axes.set_xlabel("mean cost, members a sample")
+    axes.set_ylabel(quality)
+    if quality == "accuracy":
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.set_ylim(*accuracy_limits([value for one in series for value in one.quality]))
+    figure.legend(loc="outside right upper")
+    return figure
+
+
+def accuracy_limits(values: Sequence[float]) -> tuple[float, float]:
+    """An axis that shows differences, but none of a tenth of a point as if it were the world, nor above 100 %."""
+    low, high = min(values), max(values)
+    room = max(0.15 * (high - low), 0.005)
+    return max(low - room, 0.0), min(high + room, 1.0 + room / 10)
+
+
+@_styled
+def members_used(shares: Mapping[str, Sequence[float]]) -> Figure:
+    """What share of the samples used one member, two, three, and so on: one bar a run."""
+    figure = Figure(figsize=(WIDTH, 0.75 + 0.48 * len(shares)))
+    axes = figure.add_subplot()
+    most = max(len(share) for share in shares.values())
+    names = list(shares)
+    left = np.zeros(len(names))
+    for count in range(most):
+        width = np.array([share[count] if count < len(share) else 0.0 for share in shares.values()])
+        strength = 0.3 + 0.7 * (count + 1) / most
+        bars = axes.barh(names, width, left=left, color=COLOURS[0], alpha=strength, height=0.62)
+        written = [f"{value:.0%}" if value >= 0.06 else "" for value in width]
+        axes.bar_label(bars, written, label_type="center", color="white" if strength > 0.6 else INK)
+        bars.set_label(str(count + 1))
+        left += width
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.grid(False)
+    axes.set_xlabel("share of samples")
+    figure.legend(loc="outside right upper", title="members used")
+    return figure
+
+
+@_styled
+def reliability(answers: Mapping[str, tuple[ArrayLike, ArrayLike]], colours: Sequence[str]) -> Figure:
+    """How often answers of a given confidence are right: on the diagonal, confidence means what it says.
+
+    `answers` holds for each run the confidence of its answers and whether they are right. A dot's area grows
+    with the number of samples in its bin.
+    """
+    figure = Figure(figsize=(WIDTH, 4.4))
+    axes = figure.add_subplot()
+    axes.plot([0, 1], [0, 1], color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)))
+    for (name, (confidence, right)), colour in zip(answers.items(), colours, strict=True):
+        mean, share, count = reliability_bins(confidence, right)
+        axes.plot(mean, share, color=colour, label=name, alpha=0.8)
+        axes.scatter(mean, share, s=12 + 220 * count / max(count.sum(), 1), color=colour, alpha=0.8, lw=0)
+    axes.set_xlabel("confidence of the answer")
+    axes.set_ylabel("share that is right")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_xlim(0, 1.03)
+    axes.set_ylim(0, 1.03)
+    axes.set_box_aspect(1)
+    axes.set_anchor("W")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0))
+    return figure
+
+
+def reliability_bins(confidence: ArrayLike, right: ArrayLike) -> tuple[Any, Any, Any]:
+    """Mean confidence, share right and number of samples of each bin (low, high] with enough samples."""
+    confidences, rights = np.asarray(confidence, dtype=float), np.asarray(right, dtype=float)
+    place = np.clip(np.ceil(confidences * BINS).astype(int) - 1, 0, BINS - 1)
+    count = np.bincount(place, minlength=BINS)
+    some = count >= FEWEST
+    mean, share = (np.bincount(place, values, BINS)[some] / count[some] for values in (confidences, rights))
+    return mean, share, count[some]
+
+
+@_styled
+def predicted_against_true(answers: Mapping[str, tuple[ArrayLike, ArrayLike]], colours: Sequence[str]) -> Figure:
+    """Predicted values over true ones: on the diagonal, the prediction is exact."""
+    figure = Figure(figsize=(WIDTH, 4.4))
+    axes = figure.add_subplot()
+    for (name, (predicted, true)), colour in zip(answers.items(), colours, strict=True):
+        axes.scatter(true, predicted, s=14, color=colour, alpha=0.6, lw=0, label=name)
+    low, high = np.min([axes.get_xlim(), axes.get_ylim()]), np.max([axes.get_xlim(), axes.get_ylim()])
+    axes.plot([low, high], [low, high], color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)))
+    axes.set_xlabel("true value")
+    axes.set_ylabel("predicted value")
+    axes.set_box_aspect(1)
+    axes.set_anchor("W")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0))
+    return figure
+
+
+@_styled
+def learning_curves(runs: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """The training loss of every stage of every run, epoch by epoch: one panel a run."""
+    columns = min(3, len(runs))
+    rows = -(-len(runs) // columns)
+    figure = Figure(figsize=(WIDTH, 0.4 + 2.3 * rows))
+    panels = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
+    for axes, (name, stages) in zip(panels, runs.items(), strict=False):
+        _learning_panel(axes, name, stages)
+    for axes in panels[len(runs) :]:
+        axes.set_visible(False)
+    figure.supylabel("training loss", size=10)
+    return figure
+
+
+def _learning_panel(axes: Axes, name: str, stages: Mapping[str, Sequence[float]]) -> None:
+    for index, (stage, losses) in enumerate(stages.items()):
+        colour = COLOURS[index % len(COLOURS)]
+        axes.plot(range(1, len(losses) + 1), losses, color=colour, lw=1.3, label=stage)
+    axes.set_title(name)
+    axes.set_yscale("log")
+    axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
+    if 0 < len(stages) <= 4:
+        axes.legend(fontsize=8, loc="upper right", handlelength=1.2)

@@ -1,0 +1,196 @@
+"""The report of some runs: what they achieve, at what cost, and what exactly was run, in one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from irene import __version__
+from irene.errors import RunError
+from irene.evaluation import evaluate, figures
+from irene.evaluation.evaluate import Evaluation
+from irene.evaluation.facts import facts, learning
+from irene.evaluation.figures import COLOURS, Series
+from irene.evaluation.numbers import NONE, plain, si
+from irene.evaluation.page import Page
+from irene.files import write_atomically
+from irene.halting.policies import Margin
+from irene.run import Run
+
+
+def write_report(runs: Sequence[Run], path: str | Path, *, split: str = "test") -> Path:
+    """Write one self-contained HTML file about runs of the same task and return its path."""
+    if not runs:
+        raise RunError("a report needs at least one run, got none")
+    tasks = {run.task for run in runs}
+    if len(tasks) > 1:
+        raise RunError("a report is about runs of one task, got classification and regression: make two reports")
+    evaluations = [evaluate.evaluate(run, split) for run in runs]
+    write_atomically(Path(path), render_report(evaluations).encode())
+    return Path(path)
+
+
+def render_report(evaluations: Sequence[Evaluation]) -> str:
+    """The report as HTML text."""
+    names = evaluate.labels(evaluations)
+    page = Page(f"irene report: {', '.join(names)}")
+    page.text(headline(evaluations, names), "lead")
+    _table(page, evaluations, names)
+    _frontier(page, evaluations, names)
+    _members_used(page, evaluations, names)
+    _answers(page, evaluations, names)
+    _learning(page, evaluations, names)
+    _what_was_run(page, evaluations, names)
+    return page.render(f"Written by irene {__version__}.")
+
+
+def headline(evaluations: Sequence[Evaluation], names: Sequence[str]) -> str:
+    """The one sentence to take home: what the run that stops early gives, and against what."""
+    early = [one for one in evaluations if one.stops_early]
+    best = max(early or evaluations, key=_goodness)
+    name, cost, steps = names[evaluations.index(best)], best.figures["cost"], best.bank.steps
+    data = best.run.manifest["data"]["data"]
+    if best.bank.task == "classification":
+        says = f"{name} answers {best.figures['accuracy']:.1%} of the {data} {best.split} samples right"
+    else:
+        error = f"{best.figures['rmse']:.4g}"
+        says = f"{name} predicts the {data} {best.split} samples with a root mean square error of {error}"
+    if steps == 1:
+        return f"{says} with one model."
+    says += f" with {cost:.2f} of its {steps} members a sample"
+    comparable = [one for one in evaluations if evaluate.same_samples(one, best)]
+    rival = _rival(best, evaluations) or max(comparable, key=_goodness)
+    if rival is best:
+        return f"{says}."
+    whose = "the whole average ensemble" if rival.run.method == "average" else names[evaluations.index(rival)]
+    return f"{says}, {_against(best, rival)} {whose} at {cost / rival.figures['cost']:.0%} of its cost."
+
+
+def _against(best: Evaluation, rival: Evaluation) -> str:
+    if best.bank.task == "regression":
+        change = best.figures["rmse"] / rival.figures["rmse"] - 1
+        return (
+            "with the error of" if abs(change) < 5e-4 else f"{abs(change):.1%} {_more(change > 0, 'less')} error than"
+        )
+    points = 100 * (best.figures["accuracy"] - rival.figures["accuracy"])
+    return "as many as" if abs(points) < 0.05 else f"{abs(points):.1f} points {_more(points > 0, 'fewer')} than"
+
+
+def _more(more: bool, otherwise: str) -> str:
+    return "more" if more else otherwise
+
+
+def _goodness(evaluation: Evaluation) -> tuple[float, float]:
+    """How runs are ranked: by quality, then by cost."""
+    figure = float(evaluation.figures[evaluate.quality_name(evaluation.bank.task)])
+    return figure if evaluation.bank.task == "classification" else -figure, -evaluation.figures["cost"]
+
+
+def _table(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) -> None:
+    classes = evaluations[0].bank.task == "classification"
+    quality = ("accuracy", "NLL", "ECE") if classes else ("RMSE", "MAE", "R²")
+    compared = classes and any(_rival(one, evaluations) for one in evaluations)
+    last = ("against average", "utility") if compared else ()
+    rows = []
+    for name, one in zip(names, evaluations, strict=True):
+        values = one.figures
+        shown = [name, f"{values['cost']:.2f} of {one.bank.steps}", si(values["flops"]), f"{values['ms']:.3g}"]
+        if classes:
+            shown[1:1] = [f"{values['accuracy']:.2%}", f"{values['nll']:.3f}", f"{values['ece']:.3f}"]
+        else:
+            shown[1:1] = [f"{values['rmse']:.4g}", f"{values['mae']:.4g}", f"{values['r2']:.3f}"]
+        if compared:
+            rival = _rival(one, evaluations)
+            shown += [_gain(one, rival) if rival else NONE, plain(evaluate.utility(one, evaluations))]
+        rows.append(shown)
+    page.table(("run", *quality, "members", "FLOPs", "ms", *last), rows)
+    sizes = " and ".join(sorted({f"{len(one.bank):,}" for one in evaluations}))
+    note = f"Measured on the {evaluations[0].split} split ({sizes} samples). Members, FLOPs and ms are means a sample."
+    if compared:
+        note += (
+            " Against average: accuracy in points, with the 95 % interval of a paired bootstrap."
+            " Utility: accuracy against cost as in the paper, 1 for one model and for the 3-member average;"
+            " not defined where that average is no better than one model."
+        )
+    page.text(note, "note")
+
+
+def _rival(evaluation: Evaluation, evaluations: Sequence[Evaluation]) -> Evaluation | None:
+    average = evaluate.reference(evaluations, "average", evaluation)
+    return None if average is evaluation else average
+
+
+def _gain(evaluation: Evaluation, rival: Evaluation) -> str:
+    mean, low, high = (100 * value for value in evaluate.gain_over(evaluation, rival))
+    return f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
+
+
+def _frontier(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) -> None:
+    quality = evaluate.quality_name(evaluations[0].bank.task)
+    lines, dots = [], []
+    for index, (name, one) in enumerate(zip(names, evaluations, strict=True)):
+        colour = COLOURS[index % len(COLOURS)]
+        dots.append(_series(name, ([one.figures["cost"]], [one.figures[quality]]), colour))
+        if one.bank.gates is not None or one.bank.steps == 1:
+            continue
+        if one.run.manifest["policy"]["name"] != "never":
+            lines.append(_series(f"{name}, any threshold", evaluate.frontier(one), colour))
+        elif one.bank.task == "classification":
+            swept = evaluate.frontier(one, Margin())
+            lines.append(_series(f"{name}, stopped by margin", swept, colour, dashed=True))
+    title = quality if quality == "accuracy" else quality.upper()
+    page.heading(f"{title[0].upper()}{title[1:]} against cost")
+    page.text(
+        "A dot is a run as it was trained. A line shows what the same members would give at every other threshold, "
+        "replayed from their saved outputs; a dashed one stops an ensemble that was trained to run whole.",
+        "note",
+    )
+    page.picture(figures.frontier([*lines, *dots], quality=title), f"{title} against mean cost in members")
+
+
+def _series(name: str, points: tuple[list[float], list[float]], colour: str, *, dashed: bool = False) -> Series:
+    return Series(name=name, cost=points[0], quality=points[1], colour=colour, dashed=dashed)
+
+
+def _members_used(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) -> None:
+    page.heading("Members a sample used")
+    shares = {name: one.figures["used"] for name, one in zip(names, evaluations, strict=True)}
+    page.picture(figures.members_used(shares), "share of samples per number of members, for each run")
+
+
+def _answers(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) -> None:
+    colours = [COLOURS[index % len(COLOURS)] for index in range(len(names))]
+    pairs = list(zip(names, evaluations, strict=True))
+    if evaluations[0].bank.task == "classification":
+        page.heading("Is its confidence honest?")
+        page.text(
+            "On the dashed line, of all answers given with 80 % confidence 80 % are right. A dot stands for at least "
+            f"{figures.FEWEST} samples, and is larger the more there are.",
+            "note",
+        )
+        judged = {}
+        for name, one in pairs:
+            confidence, answer = one.prediction.probs.max(1)
+            judged[name] = (confidence.numpy(), (answer == one.bank.targets).numpy())
+        page.picture(figures.reliability(judged, colours), "share of right answers against their confidence")
+    else:
+        page.heading("Predicted against true")
+        values = {
+            name: (one.prediction.values.flatten().numpy(), one.bank.targets.flatten().numpy()) for name, one in pairs
+        }
+        page.picture(figures.predicted_against_true(values, colours), "predicted against true values")
+
+
+def _learning(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) -> None:
+    curves = {name: learning(one.run) for name, one in zip(names, evaluations, strict=True)}
+    curves = {name: stages for name, stages in curves.items() if stages}
+    if curves:
+        page.heading("Learning curves")
+        page.text("The loss of each model on its training samples.", "note")
+        page.picture(figures.learning_curves(curves), "training loss by epoch, for each run and member")
+
+
+def _what_was_run(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) -> None:
+    page.heading("What was run")
+    for name, one in zip(names, evaluations, strict=True):
+        page.details(name, facts(one.run), code=("command", "run", "options", "fingerprint"))

@@ -1,0 +1,79 @@
+"""The change predictor: stops a sample when its answer will probably not change any more."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from irene.errors import OptionError
+from irene.halting.features import FEATURES, check_features, feature_table, start_features, step_features
+from irene.halting.linear import standardise
+from irene.halting.policy import Policy, State, Step
+from irene.halting.rule import Aggregation
+
+
+class ChangePredictor(Policy):
+    """Stops when the ensemble's answer will stay as it is: the score is the probability that it will.
+
+    One logistic regression a step, fitted by `fit` on "is this already the whole ensemble's answer?". That
+    question needs no labels, so any inputs of the kind met in use will do.
+    """
+
+    name: ClassVar[str] = "change"
+
+    def __init__(
+        self, threshold: float = 0.9, *, steps: int, features: tuple[str, ...] | list[str] | None = None
+    ) -> None:
+        super().__init__(threshold)
+        self.steps = steps
+        self.features = check_features(features or FEATURES["classification"], "classification")
+        self.weight_TF: Tensor
+        self.bias_T: Tensor
+        self.register_buffer("weight_TF", torch.zeros(steps - 1, len(self.features)))
+        self.register_buffer("bias_T", torch.zeros(steps - 1))
+
+    def options(self) -> dict[str, Any]:
+        return {"steps": self.steps, "features": list(self.features)}
+
+    @classmethod
+    @torch.no_grad()
+    def fit(cls, outputs_NTHK: Tensor, aggregation: Aggregation, *, features: tuple[str, ...] | None = None) -> Self:
+        """Learn from saved outputs of all members, on samples that no member was trained on."""
+        policy = cls(steps=outputs_NTHK.shape[1], features=features)
+        table_NTF, means_NTK = feature_table(policy.features, outputs_NTHK, aggregation, "classification")
+        answers_NT = means_NTK.argmax(2)
+        for t in range(policy.steps - 1):
+            weight_F, bias = _logistic(table_NTF[:, t], answers_NT[:, t] == answers_NT[:, -1])
+            policy.weight_TF[t] = weight_F
+            policy.bias_T[t] = bias
+        return policy
+
+    def start(self, batch: int, steps: int, device: torch.device) -> State:
+        if steps > self.steps:
+            raise OptionError(f"this change predictor was fitted for {self.steps} members, got {steps}: fit it again")
+        return start_features("classification", batch, steps, device)
+
+    def score(self, step: Step, state: State) -> tuple[Tensor, State]:
+        if step.task != "classification":
+            raise OptionError("the change policy needs class probabilities: for regression use cost-to-go or spread")
+        features_BF, state = step_features(self.features, step, state)
+        if step.index + 1 == self.steps:  # after the last member nothing can change
+            return torch.ones_like(features_BF[:, 0]), state
+        logit_B = (features_BF * self.weight_TF[step.index]).sum(1) + self.bias_T[step.index]
+        return logit_B.sigmoid(), state
+
+
+def _logistic(features_NF: Tensor, stays_N: Tensor) -> tuple[Tensor, float]:
+    """Weights and bias of a logistic regression on the features as they come."""
+    stayed = int(stays_N.sum())
+    if stayed in (0, len(stays_N)):  # nothing to tell apart: the share itself, kept off 0 and 1
+        return torch.zeros(features_NF.shape[1]), math.log((stayed + 0.5) / (len(stays_N) - stayed + 0.5))
+    from sklearn.linear_model import LogisticRegression
+
+    z_NF, mean_F, std_F = standardise(features_NF)
+    model = LogisticRegression(max_iter=1000).fit(z_NF.cpu().numpy(), stays_N.cpu().numpy())
+    weight_F = torch.from_numpy(model.coef_[0]) / std_F.cpu()
+    return weight_F, float(model.intercept_[0] - weight_F @ mean_F.cpu())

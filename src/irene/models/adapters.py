@@ -1,0 +1,138 @@
+"""Models that are trained already, from whatever library, as members of a cascade."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from irene.errors import OptionError
+from irene.models.onnx_file import OnnxFile
+from irene.types import Task
+
+# What scikit-learn's own log loss takes for a probability of zero in float32; a forest gives many of them.
+_SMALLEST = float(np.finfo(np.float32).eps)
+
+
+def as_members(models: Sequence[Any], task: Task | None = None) -> tuple[list[Callable[[Tensor], Tensor]], Task]:
+    """The models as members, and their task: the one given, or classification unless they are regressors."""
+    members = [as_member(model) for model in models]
+    tasks = {member.task for member in members if isinstance(member, Estimator)}
+    if len(tasks) > 1:
+        raise OptionError("the members of a cascade must be all classifiers or all regressors, got both")
+    if task and tasks - {task}:
+        raise OptionError(f"the task is {task} and the scikit-learn members are for {tasks.pop()}: give only one kind")
+    _check_classes([member for member in members if isinstance(member, Estimator)])
+    return members, task or (tasks.pop() if tasks else "classification")
+
+
+def as_member(model: Any) -> Callable[[Tensor], Tensor]:
+    """One model as a function from a batch of raw inputs to logits or values.
+
+    A torch module (timm's among them) stays as it is. A Hugging Face model gets the batch under the name of
+    its main input and answers with its `logits`. The probabilities of a fitted scikit-learn classifier become
+    log-probabilities; a regressor's values stay values. A path to a .onnx file becomes a session of ONNX
+    Runtime. Any other callable may answer with a tensor, an array or an object that has `logits`.
+    """
+    if isinstance(model, str | Path):
+        return OnnxFile(Path(model))
+    if isinstance(model, nn.Module):
+        return HuggingFace(model) if hasattr(model, "main_input_name") and hasattr(model, "config") else model
+    if hasattr(model, "predict") and hasattr(model, "get_params"):
+        return Estimator(model)
+    if callable(model):
+        return Function(model)
+    raise OptionError(
+        "a member is a torch module, a callable, a scikit-learn estimator, a Hugging Face model or the path of "
+        f"a .onnx file, got {type(model).__name__}"
+    )
+
+
+def as_batch(inputs: Tensor | NDArray[Any]) -> Tensor:
+    """Inputs as a tensor: a tensor as it is, an array with its float64 as float32, which is what models take."""
+    if isinstance(inputs, Tensor):
+        return inputs
+    array = np.ascontiguousarray(inputs)
+    if array.dtype.kind not in "fiub":
+        raise OptionError(f"expected an array of numbers, got {array.dtype}: turn names into numbers first")
+    return torch.tensor(array, dtype=torch.float32 if array.dtype == np.float64 else None)
+
+
+@final
+class HuggingFace(nn.Module):
+    """A Hugging Face classifier that takes one batch, such as `pixel_values`, and returns its logits."""
+
+    model: Any
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return _logits(self.model(**{self.model.main_input_name: inputs}), inputs)
+
+
+@final
+class Estimator:
+    """A fitted scikit-learn classifier or regressor; inputs with more than two axes are flattened."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+        self.task: Task = "classification" if hasattr(estimator, "predict_proba") else "regression"
+        self.classes: NDArray[Any] | None = getattr(estimator, "classes_", None)
+        if (self.classes is None) == (self.task == "classification"):
+            name = type(estimator).__name__
+            wrong = (
+                "is not fitted yet: fit it first"
+                if self.classes is None
+                else ("has no predict_proba: wrap it in sklearn.calibration.CalibratedClassifierCV")
+            )
+            raise OptionError(f"the scikit-learn member {name} {wrong}")
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        rows = inputs.detach().cpu().numpy().reshape(len(inputs), -1)
+        if self.task == "classification":
+            probs = np.asarray(self.estimator.predict_proba(rows), dtype=np.float32)
+            answer = np.log(probs.clip(_SMALLEST))
+        else:
+            values = np.asarray(self.estimator.predict(rows), dtype=np.float32)
+            answer = values[:, None] if values.ndim == 1 else values
+        return torch.from_numpy(answer).to(inputs.device)
+
+
+@final
+class Function:
+    """Any callable, whatever it answers with."""
+
+    def __init__(self, function: Callable[[Tensor], Any]) -> None:
+        self.function = function
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return _logits(self.function(inputs), inputs)
+
+
+def _logits(answer: Any, inputs: Tensor) -> Tensor:
+    answer = getattr(answer, "logits", answer)
+    if isinstance(answer, np.ndarray):
+        answer = torch.from_numpy(answer)
+    if not isinstance(answer, Tensor):
+        raise OptionError(
+            f"a member must answer with a tensor, an array or an object with logits, got {type(answer).__name__}"
+        )
+    return answer.to(inputs.device)
+
+
+def _check_classes(members: Sequence[Estimator]) -> None:
+    """Member outputs are averaged class by class, so they must mean the same classes in the same order."""
+    known = [member.classes for member in members if member.classes is not None]
+    for number, classes in enumerate(known[1:], start=2):
+        if not np.array_equal(classes, known[0]):
+            raise OptionError(
+                f"every member must know the same classes in the same order: scikit-learn member 1 has "
+                f"{known[0].tolist()} and member {number} has {classes.tolist()}"
+            )

@@ -1,0 +1,89 @@
+"""A member that is a file: an ONNX model run by ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from irene.errors import DataError, MissingExtraError, OptionError
+
+_DTYPES: dict[str, Any] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(uint8)": np.uint8,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
+}
+_FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
+_PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")
+
+
+@final
+class OnnxFile:
+    """An ONNX model with one input, whose batch axis may be free or fixed.
+
+    It answers with its output `logits`, or with its first floating-point output. An output whose name speaks
+    of probabilities, as scikit-learn's exporters write it, is turned into log-probabilities.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.session = _open(path)
+        inputs = self.session.get_inputs()
+        if len(inputs) != 1 or inputs[0].type not in _DTYPES:
+            found = ", ".join(f"{each.name} of {each.type}" for each in inputs)
+            raise OptionError(f"{path}: a member takes one batch of numbers, this model takes {found}")
+        self.input = inputs[0].name
+        self.dtype = _DTYPES[inputs[0].type]
+        first = inputs[0].shape[0] if inputs[0].shape else None
+        self.batch: int | None = first if isinstance(first, int) else None
+        self.output = _output(path, self.session)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        rows = inputs.detach().cpu().numpy().astype(self.dtype, copy=False)
+        answer = torch.from_numpy(self._run(rows)).to(inputs.device)
+        if "prob" in self.output.lower():
+            return answer.clamp_min(torch.finfo(torch.float32).eps).log()
+        return answer
+
+    def _run(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        size = self.batch or max(len(rows), 1)
+        parts = []
+        for start in range(0, max(len(rows), 1), size):
+            part = rows[start : start + size]
+            missing = size - len(part) if self.batch else 0  # a fixed batch is filled up, and cut below
+            padded = np.concatenate([part, np.zeros((missing, *rows.shape[1:]), self.dtype)]) if missing else part
+            (answer,) = self.session.run([self.output], {self.input: np.ascontiguousarray(padded)})
+            parts.append(np.asarray(answer, np.float32)[: len(part)])
+        return np.concatenate(parts)
+
+
+def _open(path: Path) -> Any:
+    if path.suffix != ".onnx":
+        raise OptionError(f"{path}: a member given as a path must be a .onnx file")
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtraError("onnxruntime", "onnx") from None
+    available = onnxruntime.get_available_providers()
+    try:
+        return onnxruntime.InferenceSession(path, providers=[name for name in _PROVIDERS if name in available])
+    except Exception as error:  # ONNX Runtime has a class for each reason and no common one that it publishes
+        reason = str(error).strip().partition("\n")[0]
+        raise DataError(f"{path}: ONNX Runtime cannot open it ({reason}); export it again") from error
+
+
+def _output(path: Path, session: Any) -> str:
+    numbers = [each.name for each in session.get_outputs() if each.type in _FLOATS]
+    if not numbers:
+        found = ", ".join(f"{each.name} of {each.type}" for each in session.get_outputs())
+        raise OptionError(f"{path}: a member answers with logits or values as a tensor, this model gives {found}")
+    return "logits" if "logits" in numbers else str(numbers[0])

@@ -1,0 +1,44 @@
+"""BatchEnsemble (Wen et al. 2020): sub-models that share all weights but rank-1 factors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from irene.errors import OptionError
+from irene.models.packed import Pack
+from irene.training.method import Method, Trained, Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchEnsembleOptions:
+    """The option of BatchEnsemble: how many sub-models."""
+
+    submodels: int = 4
+
+    def __post_init__(self) -> None:
+        if self.submodels < 1:
+            raise OptionError(f"BatchEnsemble needs at least 1 sub-model, got {self.submodels}")
+
+
+def train(training: Training) -> Trained:
+    """Train one member that holds all sub-models; every one of them learns from every sample.
+
+    It has little more parameters than one model, but computes as much as all sub-models: its cost in members is 1,
+    its FLOPs and milliseconds tell the truth.
+    """
+    options: BatchEnsembleOptions = training.options
+    (backbone,) = training.backbones
+    values = training.task == "regression"
+    pack = Pack(kind="batch", count=options.submodels, values=values, backbone=backbone)
+    member = replace(training, backbones=(pack.name,)).new_member(0)
+    training.fit("member-1", member)
+    return Trained(members=[member])
+
+
+METHOD = Method(
+    name="batch-ensemble",
+    description="sub-models that share weights up to rank-1 factors: the memory of one model, the time of all",
+    train=train,
+    options=BatchEnsembleOptions,
+    members=1,
+)

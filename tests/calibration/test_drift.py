@@ -1,0 +1,99 @@
+"""Drift is reported when data have changed enough to matter, and hardly ever when they have not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from scipy.stats import chi2_contingency, ks_2samp
+
+from irene.bank import Bank
+from irene.calibration.drift import check_drift
+from irene.calibration.fit import fit_policy
+from irene.calibration.point import OperatingPoint
+from irene.errors import OptionError
+from irene.halting.policies import Never, Spread
+
+
+@pytest.fixture
+def point(lifelike_bank: Callable[..., Bank]) -> OperatingPoint:
+    return fit_policy(lifelike_bank(3000), "margin", cost=1.5)
+
+
+def test_data_as_before_hardly_ever_raise_an_alarm(lifelike_bank: Callable[..., Bank], point: OperatingPoint) -> None:
+    fresh = lifelike_bank(40_000, seed=9)
+    prediction = fresh.replay(point.policy, point.aggregation)
+    alarms = 0
+    for part in torch.randperm(40_000).chunk(100):
+        some = replace(
+            prediction,
+            outputs=prediction.outputs[part],
+            members_used=prediction.members_used[part],
+            trace=prediction.trace[part],
+        )
+        alarms += check_drift(point, some).recalibrate
+    assert alarms <= 5
+    all_of_it = check_drift(point, prediction)
+    assert not all_of_it.recalibrate
+    assert all_of_it.verdict.startswith("no drift that matters")
+
+
+def test_harder_data_are_noticed(lifelike_bank: Callable[..., Bank], point: OperatingPoint) -> None:
+    harder = lifelike_bank(800, skills=(1.0, 1.0, 1.0), seed=9).replay(point.policy, point.aggregation)
+    drift = check_drift(point, harder)
+    assert drift.recalibrate
+    assert drift.verdict.startswith("recalibrate: ")
+    assert "stop at another step" in drift.verdict
+    assert drift.used[2] > drift.used_before[2]
+    assert drift.samples == 800
+
+
+def test_figures_are_those_of_the_textbook(lifelike_bank: Callable[..., Bank], point: OperatingPoint) -> None:
+    prediction = lifelike_bank(1000, sharpness=1.3, seed=9).replay(point.policy, point.aggregation)
+    drift = check_drift(point, prediction)
+    now = torch.bincount(prediction.members_used - 1, minlength=3)
+    before = torch.tensor([round(share * 3000) for share in point.expected["used"]])
+    table = torch.stack([before, now]).numpy()
+    assert drift.exit_p == pytest.approx(chi2_contingency(table, correction=False).pvalue)
+    assert drift.exit_shift == pytest.approx(float((now / 1000 - before / 3000).abs().sum()) / 2)
+    test = ks_2samp(point.scores.numpy(), prediction.trace[:, 0].numpy(), method="asymp")
+    assert drift.score_distance == pytest.approx(test.statistic)
+    assert drift.score_p == pytest.approx(test.pvalue)
+    assert 0 < drift.score_shift < 1
+
+
+def test_a_few_samples_cannot_tell(lifelike_bank: Callable[..., Bank], point: OperatingPoint) -> None:
+    drift = check_drift(point, lifelike_bank(50, skills=(0.1,) * 3).replay(point.policy, point.aggregation))
+    assert not drift.recalibrate
+    assert drift.verdict == "too few samples to tell: 50, and 100 are needed"
+
+
+def test_policies_without_an_early_score_are_compared_by_what_they_have(
+    lifelike_bank: Callable[..., Bank], make_bank: Callable[..., Bank]
+) -> None:
+    bank = lifelike_bank(300)
+    never = fit_policy(bank, Never(), cost=3.0)
+    drift = check_drift(never, bank.replay(never.policy, never.aggregation))
+    assert math.isnan(drift.score_p)
+    assert drift.exit_p == 1.0
+    assert not drift.recalibrate
+    values = make_bank(300, heads=1, task="regression", outputs=2)
+    spread = fit_policy(values, Spread(), cost=2.5)  # the first step of one head has no score
+    assert len(spread.scores) == 300
+    assert check_drift(spread, values.replay(spread.policy)).score_distance == 0
+
+
+def test_skipping_is_compared_by_its_first_member(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(1000, skills=(2.0, 1.0, 3.0), flops=(3.0, 1.0, 6.0))
+    point = fit_policy(bank, "skipping", cost=3e6, unit="flops")
+    prediction = bank.replay(point.policy, point.aggregation)
+    assert check_drift(point, prediction).score_distance == 0
+    assert not check_drift(point, prediction).recalibrate
+
+
+def test_a_prediction_of_other_members_is_refused(lifelike_bank: Callable[..., Bank], point: OperatingPoint) -> None:
+    with pytest.raises(OptionError, match="uses 3 members and the prediction is of 2"):
+        check_drift(point, lifelike_bank(200).members([0, 1]).replay())

@@ -1,0 +1,70 @@
+"""Expected figures are those of the replay, with intervals that hold about as often as they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest, norm
+
+from irene.bank import Bank
+from irene.calibration.figures import drop_interval, expected_figures, mean_interval, share_interval
+from irene.calibration.frontier import frontier
+from irene.halting.policies import Margin, Spread
+from irene.halting.rule import Aggregation
+
+
+@pytest.mark.parametrize("events", [0, 3, 40, 100])
+def test_the_interval_of_a_share_is_exact(events: int) -> None:
+    exact = binomtest(events, 100).proportion_ci(0.9, method="exact")
+    assert share_interval(events, 100, 0.9) == pytest.approx([exact.low, exact.high])
+
+
+def test_the_interval_of_a_mean_is_normal() -> None:
+    values = torch.rand(50, dtype=torch.float64)
+    expected = norm.interval(0.95, loc=values.mean(), scale=values.std(correction=0) / 50**0.5)
+    assert mean_interval(values, 0.95) == pytest.approx(list(expected))
+
+
+@pytest.mark.parametrize(("lost", "won"), [(0.02, 0.005), (0.003, 0.0), (0.1, 0.1)])
+def test_the_interval_of_a_drop_covers_the_truth(lost: float, won: float) -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(500):
+        kind = rng.choice(3, size=600, p=[lost, won, 1 - lost - won])
+        full, quality = torch.from_numpy((kind != 1) * 1.0), torch.from_numpy((kind != 0) * 1.0)
+        low, high = drop_interval(full, quality, 0.9)
+        covered += low <= lost - won <= high
+    assert covered / 500 > 0.84
+
+
+def test_figures_are_those_of_the_replay(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(500, flops=(1.0, 2.0, 3.0))
+    figures = expected_figures(frontier(bank, Margin(), Aggregation.equal(3), "flops"), 0.6, confidence=0.9)
+    replayed = bank.replay(Margin(0.6))
+    right = replayed.labels == bank.targets
+    full = bank.replay().labels == bank.targets
+    assert figures["cost"] == pytest.approx(float(replayed.cost_in(bank.costs, "flops").mean()))
+    assert figures["accuracy"] == pytest.approx(float(right.double().mean()))
+    assert figures["drop"] == pytest.approx(float(full.double().mean() - right.double().mean()))
+    assert figures["used"] == pytest.approx([float((replayed.members_used == n).double().mean()) for n in (1, 2, 3)])
+    for name, (low, high) in figures["intervals"].items():
+        assert low < figures[name] < high
+
+
+def test_regression_figures_hold_mse_and_its_relative_growth(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(400, task="regression", outputs=2)
+    curve = frontier(bank, Spread(), Aggregation.equal(3))
+    threshold = float(curve.thresholds_M[len(curve.thresholds_M) // 2])
+    figures = expected_figures(curve, threshold, confidence=0.9)
+    error = (bank.replay(Spread(threshold)).values - bank.targets).square().mean(1).double()
+    full = (bank.replay().values - bank.targets).square().mean(1).double()
+    assert figures["mse"] == pytest.approx(float(error.mean()), rel=1e-5)
+    assert figures["drop"] == pytest.approx(float(error.mean() / full.mean()) - 1, rel=1e-4)
+    draws = torch.randint(400, (2000, 400))
+    ratios = error[draws].mean(1) / full[draws].mean(1) - 1
+    low, high = figures["intervals"]["drop"]
+    bootstrapped = ratios.quantile(torch.tensor([0.05, 0.95], dtype=torch.float64)).tolist()
+    assert [low, high] == pytest.approx(bootstrapped, abs=0.15 * (high - low))

@@ -1,0 +1,84 @@
+"""The search for an order finds what replaying every order of every subset would find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+
+import pytest
+import torch
+
+from irene.bank import Bank
+from irene.calibration import order as search
+from irene.calibration.frontier import frontier
+from irene.calibration.order import best_order
+from irene.calibration.weights import fit_aggregation
+from irene.errors import CalibrationError, OptionError
+from irene.halting.policies import Margin
+from irene.halting.rule import Aggregation
+
+SKILLS = (3.0, 1.5, 0.1, 2.0)
+FLOPS = (6.0, 1.0, 4.0, 3.0)
+
+
+def replayed_scores(bank: Bank, cost: float | None) -> dict[tuple[int, ...], float]:
+    """The obvious way: replay each order at each of its own thresholds."""
+    mean = fit_aggregation(bank)
+    low, high = 1e6, sum(FLOPS) * 1e6
+    scores = {}
+    for size in range(1, 5):
+        for order in permutations(range(4), size):
+            own = Aggregation(*(tuple(part[i] for i in order) for part in (mean.weights, mean.temperatures)))
+            curve = frontier(bank.members(order), Margin(), own, "flops")
+            budgets = torch.linspace(low, high, 4000, dtype=torch.float64) if cost is None else torch.tensor([cost])
+            reached = torch.searchsorted(curve.cost_M, budgets.double() * (1 + 1e-9), right=True)
+            best = torch.cat([torch.full((1,), 0.2).double(), curve.quality_M.cummax(0).values])
+            scores[order] = float(best[reached].mean())
+    return scores
+
+
+@pytest.mark.parametrize("cost", [None, 4e6])
+def test_scores_are_those_of_replaying_every_order(lifelike_bank: Callable[..., Bank], cost: float | None) -> None:
+    bank = lifelike_bank(600, skills=SKILLS, flops=FLOPS)
+    expected = replayed_scores(bank, cost)
+    result = best_order(bank, unit="flops", cost=cost)
+    for order, score in result.table:
+        assert score == pytest.approx(expected[order], abs=0.006)  # a few hundred thresholds against all of them
+    assert expected[result.order] >= max(expected.values()) - 0.006
+    assert result.score == result.table[0][1] == max(score for _, score in result.table)
+
+
+def test_starts_small_and_leaves_out_a_member_that_does_not_help(lifelike_bank: Callable[..., Bank]) -> None:
+    result = best_order(lifelike_bank(3000, skills=SKILLS, flops=FLOPS), unit="flops")
+    assert result.order[0] == 1
+    assert 2 not in result.order
+    assert len(result.aggregation.weights) == len(result.order)
+
+
+def test_the_aggregation_is_that_of_the_chosen_members(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(1000, skills=SKILLS, flops=FLOPS)
+    result = best_order(bank, unit="flops", weights="root-flops")
+    mean = fit_aggregation(bank, weights="root-flops")
+    assert result.aggregation.weights == tuple(mean.weights[i] for i in result.order)
+    assert result.aggregation.temperatures == tuple(mean.temperatures[i] for i in result.order)
+
+
+def test_beyond_six_members_it_climbs_to_nearly_the_best(
+    lifelike_bank: Callable[..., Bank], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = lifelike_bank(800, skills=(3.0, 1.0, 0.5, 2.0, 2.5), flops=(6.0, 1.0, 1.0, 3.0, 4.0))
+    exhaustive = best_order(bank, unit="flops")
+    monkeypatch.setattr(search, "EXHAUSTIVE_UP_TO", 4)
+    climbed = best_order(bank, unit="flops")
+    assert climbed.score >= exhaustive.score - 0.002
+    many = lifelike_bank(300, skills=(1.0, 1.5, 2.0, 2.5, 3.0, 0.5, 0.8), flops=(1.0, 2.0, 3.0, 4.0, 5.0, 1.0, 1.0))
+    singles = [best_order(many.members([i]), unit="flops") for i in range(7)]
+    assert len(best_order(many, unit="flops").order) > 1
+    assert all(single.order == (0,) for single in singles)
+
+
+def test_what_cannot_be_searched_is_refused(lifelike_bank: Callable[..., Bank], make_bank: Callable[..., Bank]) -> None:
+    with pytest.raises(OptionError, match="classification"):
+        best_order(make_bank(50, task="regression"))
+    with pytest.raises(CalibrationError, match="nearest possible is 1e\\+06"):
+        best_order(lifelike_bank(100, skills=SKILLS, flops=FLOPS), unit="flops", cost=5e5)

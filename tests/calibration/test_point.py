@@ -1,0 +1,77 @@
+"""An operating point is written as JSON and tensors, read back as it was, and builds its cascade."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from irene.bank import Bank
+from irene.calibration.fit import fit_policy
+from irene.calibration.point import OperatingPoint
+from irene.errors import CalibrationError
+from irene.halting.registry import POLICIES
+
+FITTED = sorted(set(POLICIES) - {"never", "spread", "selector"})
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_comes_back_from_json_and_safetensors(lifelike_bank: Callable[..., Bank], tmp_path: Path, name: str) -> None:
+    bank = lifelike_bank(400, skills=(1.0, 2.0, 2.0))
+    point = fit_policy(bank, name, cost=1.5, name="fast")
+    save_file(point.tensors(), tmp_path / "fast.safetensors")
+    written = json.loads(json.dumps(point.to_dict(), allow_nan=False))
+    again = OperatingPoint.from_dict(written, load_file(tmp_path / "fast.safetensors"))
+    assert again.to_dict() == point.to_dict()
+    assert torch.equal(again.scores, point.scores)
+    before, after = (bank.replay(one.policy, one.aggregation) for one in (point, again))
+    assert torch.equal(before.members_used, after.members_used)
+    assert torch.equal(before.outputs, after.outputs)
+
+
+def test_says_what_was_asked_on_which_data_and_when(lifelike_bank: Callable[..., Bank]) -> None:
+    values = fit_policy(lifelike_bank(400), "margin", cost=1.5, name="fast").to_dict()
+    assert values["version"] == 1
+    assert values["name"] == "fast"
+    assert values["asked"] == {"cost": 1.5, "unit": "members"}
+    assert values["data"] == {"fingerprint": "f00d", "split": "heldout", "samples": 400}
+    assert datetime.fromisoformat(values["date"]).tzinfo is not None
+    assert set(values["expected"]) == {"cost", "accuracy", "drop", "used", "intervals", "confidence", "unit"}
+    assert values["policy"]["name"] == "margin"
+
+
+def test_a_bank_without_a_fingerprint_gets_one(make_bank: Callable[..., Bank]) -> None:
+    first, other = (fit_policy(make_bank(100, seed=seed), "margin", cost=1.5).data["fingerprint"] for seed in (1, 2))
+    assert len(first) == 64
+    assert first != other
+
+
+def test_builds_the_cascade_that_was_calibrated(
+    lifelike_bank: Callable[..., Bank],
+    table_members: Callable[[Bank], list[Any]],
+    sample_numbers: Callable[[int], Tensor],
+) -> None:
+    bank = lifelike_bank(1500, skills=(1.0, 2.0, 3.0), flops=(1.0, 3.0, 6.0))
+    for point in (fit_policy(bank, "change", cost=1.5), fit_policy(bank, "margin", p99=9.0)):
+        used = bank.members(point.members)
+        members = table_members(bank)
+        cascade = point.cascade(members, bank.costs)
+        run = cascade.predict(sample_numbers(1500))
+        assert torch.equal(run.members_used, used.replay(point.policy, point.aggregation).members_used)
+        assert cascade.costs == used.costs
+    assert not members[2].asked  # it comes too late for 9 ms
+    with pytest.raises(CalibrationError, match="needs members 0 to 1, got 1"):
+        point.cascade(members[:1])
+
+
+def test_another_version_is_refused(lifelike_bank: Callable[..., Bank]) -> None:
+    point = fit_policy(lifelike_bank(100), "margin", cost=1.5)
+    with pytest.raises(CalibrationError, match=r"version 2 .* calibrate again"):
+        OperatingPoint.from_dict(point.to_dict() | {"version": 2}, point.tensors())

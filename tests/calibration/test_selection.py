@@ -1,0 +1,103 @@
+"""`auto` compares policies at equal cost on folds they were not fitted on, and keeps the plain one when in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from irene.bank import Bank
+from irene.calibration.frontier import frontier
+from irene.calibration.selection import (
+    CANDIDATES,
+    _quality_at_costs,
+    choose_policy,
+    cross_validate,
+    fit_named,
+    learns,
+    quality_at_cost,
+)
+from irene.calibration.targets import Target
+from irene.calibration.weights import fit_aggregation
+from irene.errors import OptionError
+from irene.halting.policies import Agreement, Margin
+from irene.halting.rule import Aggregation
+
+
+def test_few_samples_fall_back_to_the_margin_and_say_why(lifelike_bank: Callable[..., Bank]) -> None:
+    name, why = choose_policy(lifelike_bank(1999), Target(cost=1.3), fit_aggregation, seed=0)
+    assert name == "margin"
+    assert why == "margin: 1999 held-out samples, and a learned policy needs 2000 to be safe"
+
+
+def test_unequal_members_need_more_than_a_margin(lifelike_bank: Callable[..., Bank]) -> None:
+    """A second member that knows little makes "is it unsure?" and "will it gain?" two questions."""
+    bank = lifelike_bank(4000, skills=(0.5, 0.5, 3.0))
+    name, why = choose_policy(bank, Target(cost=1.5), fit_aggregation, seed=0)
+    assert name == "cost-to-go"
+    assert why.startswith("cost-to-go: +")
+    assert "5-fold cross-validation on 4000 samples" in why
+
+
+def test_the_margin_is_kept_where_nothing_is_to_be_had(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(2000)
+    same = replace(bank, outputs=bank.outputs[:, :1].expand(-1, 3, -1, -1))
+    name, why = choose_policy(same, Target(cost=1.5), fit_aggregation, seed=0)
+    assert name == "margin"
+    assert why.startswith("margin: no other is better by a standard error")
+
+
+@pytest.mark.parametrize("asked", [None, 1.0, 1.4, 3.0])
+@pytest.mark.parametrize("policy", [Margin(), Agreement()])
+def test_policies_are_compared_at_exactly_equal_costs(
+    lifelike_bank: Callable[..., Bank], asked: float | None, policy: Margin | Agreement
+) -> None:
+    curve = frontier(lifelike_bank(300), policy, Aggregation.equal(3))
+    paid = float(_quality_at_costs(replace(curve, quality_NT=curve.costs_NT), asked).mean())
+    if asked is None:
+        levels = 1 + 2 * torch.linspace(0.1, 0.8, 9).square()
+    else:
+        levels = (1 + (asked - 1) * torch.linspace(0.5, 1.5, 9)).clamp(1, 3)
+    assert paid == pytest.approx(float(levels.mean()), rel=1e-6)
+
+
+def test_every_sample_is_judged_once_and_the_same_way_for_the_same_seed(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(200)
+    first, again = (
+        cross_validate(
+            bank,
+            CANDIDATES["classification"],
+            fit_aggregation,
+            "members",
+            lambda curve: quality_at_cost(curve, 1.5),
+            seed=3,
+        )
+        for _ in range(2)
+    )
+    for name, quality in first.items():
+        assert torch.equal(quality, again[name])
+        assert set(quality.tolist()) == {0.0, 1.0}
+        assert float(quality.mean()) > 0.4
+
+
+def test_some_names_cannot_be_fitted(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(50, task="regression")
+    mean = Aggregation.equal(3)
+    for name in ("change", "skipping"):
+        with pytest.raises(OptionError, match="for regression use spread or cost-to-go"):
+            fit_named(name, bank, mean, "members")
+    with pytest.raises(OptionError, match="pass the trained one"):
+        fit_named("selector", bank, mean, "members")
+    with pytest.raises(OptionError, match="did you mean margin"):
+        fit_named("margn", bank, mean, "members")
+
+
+def test_knows_which_policies_learn() -> None:
+    assert [name for name in ("auto", "change", "cost-to-go", "skipping", "margin", "never") if learns(name)] == [
+        "auto",
+        "change",
+        "cost-to-go",
+        "skipping",
+    ]

@@ -1,0 +1,132 @@
+"""Each target gives the threshold a search through all of them would find, or names the nearest possible wish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from irene.bank import Bank
+from irene.calibration import targets
+from irene.calibration.frontier import Frontier, frontier
+from irene.calibration.targets import Target
+from irene.errors import CalibrationError, OptionError
+from irene.halting.policies import Margin
+from irene.halting.rule import Aggregation
+from irene.halting.trajectory import Trajectory
+
+
+@pytest.fixture
+def curve(lifelike_bank: Callable[..., Bank]) -> Frontier:
+    return frontier(lifelike_bank(400), Margin(), Aggregation.equal(3))
+
+
+def tied(shares: list[float]) -> Frontier:
+    """Two members, with a share of the samples at each of a few scores."""
+    scores_N = torch.cat([torch.full((round(1000 * share),), 0.1 * k) for k, share in enumerate(shares)])
+    path = Trajectory("classification", torch.stack([scores_N, scores_N], 1), torch.zeros(len(scores_N), 2, 2))
+    ones_NT = torch.ones(len(scores_N), 2, dtype=torch.float64)
+    return Frontier(path, path.costs(torch.ones(2, dtype=torch.float64)), ones_NT, ones_NT[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "exactly one of cost, max_drop, p99 and risk; got none"),
+        ({"cost": 1.3, "risk": 0.1}, "got cost, risk"),
+        ({"cost": 0.0}, "cost must be above 0"),
+        ({"cost": float("nan")}, "finite"),
+        ({"risk": 1.5}, "0.005 for 0.5 %"),
+        ({"risk": 0.1, "confidence": 90.0}, "0.9 for 90 %"),
+        ({"max_drop": 0.1, "guaranteed": True}, "guaranteed goes with cost"),
+    ],
+)
+def test_a_wish_that_makes_no_sense_is_refused(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Target(**asked)
+
+
+def test_risk_and_latency_need_right_and_wrong_answers() -> None:
+    for asked in ({"risk": 0.1}, {"p99": 3.0}):
+        with pytest.raises(OptionError, match="for regression ask for cost or max_drop"):
+            Target(**asked).check_task("regression")
+    Target(cost=1.5).check_task("regression")
+
+
+def test_what_was_asked_is_written_down() -> None:
+    assert Target(cost=1.3).to_dict() == {"cost": 1.3, "unit": "members"}
+    assert Target(p99=8.0).to_dict() == {"p99": 8.0, "unit": "ms", "confidence": 0.9}
+    assert Target(cost=2e6, unit="flops", guaranteed=True, confidence=0.8).to_dict() == {
+        "cost": 2e6,
+        "unit": "flops",
+        "confidence": 0.8,
+        "guaranteed": True,
+    }
+
+
+@pytest.mark.parametrize("asked", [1.0, 1.05, 1.3, 1.77, 2.5, 3.0])
+def test_no_other_threshold_is_nearer_to_the_asked_cost(curve: Frontier, asked: float) -> None:
+    index = targets.threshold_for_cost(curve, asked, "members")
+    assert abs(float(curve.cost_M[index]) - asked) <= float((curve.cost_M - asked).abs().min())
+    assert abs(float(curve.cost_M[index]) - asked) <= 2 / 400
+
+
+@pytest.mark.parametrize(("asked", "nearest"), [(0.5, "1"), (7.0, "3")])
+def test_a_cost_out_of_reach_names_the_nearest(curve: Frontier, asked: float, nearest: str) -> None:
+    with pytest.raises(CalibrationError, match=f"1 to 3 members can be reached; the nearest possible is {nearest}$"):
+        targets.threshold_for_cost(curve, asked, "members")
+
+
+def test_a_cost_between_tied_scores_names_the_nearest() -> None:
+    curve = tied([0.2, 0.5, 0.3])
+    assert float(curve.cost_M[targets.threshold_for_cost(curve, 1.7, "members")]) == pytest.approx(1.7)
+    with pytest.raises(CalibrationError, match=r"share a score; the nearest possible is 1\.2"):
+        targets.threshold_for_cost(curve, 1.4, "members")
+
+
+@pytest.mark.parametrize("asked", [0.0, 0.01, 0.05, 1.0])
+def test_no_cheaper_threshold_keeps_the_asked_drop(curve: Frontier, asked: float) -> None:
+    index = targets.threshold_for_drop(curve, asked)
+    good = [i for i, drop in enumerate(curve.drop_M.tolist()) if drop <= asked + 1e-9]
+    assert float(curve.cost_M[index]) == min(float(curve.cost_M[i]) for i in good)
+    assert index in good
+
+
+def test_a_gain_out_of_reach_names_the_nearest_drop(curve: Frontier) -> None:
+    with pytest.raises(CalibrationError, match=f"nearest possible is {float(curve.drop_M.min()):.4g}"):
+        targets.threshold_for_drop(curve, -0.9)
+
+
+def test_risk_takes_the_last_passing_threshold(curve: Frontier) -> None:
+    index = targets.threshold_for_risk(curve, 0.05, 0.9)
+    harmed = curve.count(curve.full_N[:, None] > curve.quality_NT)
+    from scipy.stats import binom
+
+    p_values = [float(binom.cdf(k, 400, 0.05)) for k in harmed.tolist()]
+    assert all(p <= 0.1 for p in p_values[index:])
+    assert p_values[index - 1] > 0.1
+
+
+def test_a_risk_too_small_for_the_samples_names_the_nearest(curve: Frontier) -> None:
+    with pytest.raises(CalibrationError, match=r"from 400 samples: the nearest possible is 0\.0057"):
+        targets.threshold_for_risk(curve, 0.001, 0.9)
+
+
+def test_a_promised_cost_lies_below_the_asked_one(curve: Frontier) -> None:
+    index = targets.threshold_for_guaranteed_cost(curve, 1.5, 0.9, "members")
+    assert 1.3 < float(curve.cost_M[index]) < 1.5
+    assert targets.threshold_for_guaranteed_cost(curve, 3.0, 0.9, "members") == len(curve.cost_M) - 1
+    with pytest.raises(CalibrationError, match=r"nearest possible is 1\.01"):
+        targets.threshold_for_guaranteed_cost(curve, 1.001, 0.9, "members")
+
+
+def test_latency_is_kept_by_a_run_of_cheap_thresholds(lifelike_bank: Callable[..., Bank]) -> None:
+    curve = frontier(lifelike_bank(2000), Margin(), Aggregation.equal(3))
+    within = targets.thresholds_for_latency(curve, curve.costs_NT, 1.5, 0.9)
+    last = int(within.sum()) - 1
+    assert bool(within[: last + 1].all())
+    late = curve.count(curve.costs_NT > 1.5)
+    assert int(late[last]) == targets.most_events(2000, 0.01, 0.1) < 20
+    assert bool(targets.thresholds_for_latency(curve, curve.costs_NT, 3.0, 0.9).all())

@@ -1,0 +1,61 @@
+"""Fitted weights favour the members that help the whole ensemble; others stay near equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from irene.bank import Bank
+from irene.calibration.weights import fit_aggregation, fit_weights, root_flops_weights
+from irene.errors import OptionError
+from irene.types import Cost
+
+
+def test_two_weights_are_the_best_of_a_fine_grid(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(2000, skills=(0.6, 2.5))
+    probs = bank.outputs[:, :, 0].softmax(2)
+    given = probs.gather(2, bank.targets[:, None, None].expand(-1, 2, 1))[:, :, 0].double()
+
+    def objective(share: float) -> float:
+        free = torch.tensor([share, 1 - share], dtype=torch.float64).log()
+        nll = -(given @ torch.tensor([share, 1 - share], dtype=torch.float64)).log().mean()
+        return float(nll + 0.01 * (free - free.mean()).square().mean())
+
+    best = min(torch.linspace(0.001, 0.999, 999).tolist(), key=objective)
+    weights = fit_weights(probs, bank.targets, "classification")
+    assert weights[0] / 2 == pytest.approx(best, abs=2e-3)
+    assert weights[0] < 0.5 < 1.5 < weights[1]
+
+
+def test_alike_members_get_nearly_equal_weights(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(3000)
+    weights = fit_weights(bank.outputs[:, :, 0].softmax(2), bank.targets, "classification")
+    assert sum(weights) == pytest.approx(3)
+    assert all(abs(weight - 1) < 0.2 for weight in weights)
+
+
+def test_regression_weighs_by_the_squared_error(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(2000, members=2, accuracy=(0.0, 0.5), task="regression", outputs=2)
+    low, high = fit_weights(bank.outputs[:, :, 0], bank.targets, "regression")
+    # Independent errors with spreads 1 and 1/2: the best shares are as 1 to 4, the ridge holds them back a little.
+    assert 0.2 < low / high < 0.35
+
+
+def test_root_flops_weights_grow_with_the_root_of_the_flops() -> None:
+    weights = root_flops_weights((Cost(flops=1.0), Cost(flops=4.0), Cost(flops=9.0)))
+    assert weights == pytest.approx((0.5, 1.0, 1.5))
+    with pytest.raises(OptionError, match="no measured cost in flops"):
+        root_flops_weights((Cost(),))
+
+
+def test_an_aggregation_takes_what_was_asked(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(500, flops=(1.0, 4.0, 4.0), sharpness=3.0)
+    plain = fit_aggregation(bank, temperature=False)
+    assert plain.weights == plain.temperatures == (1.0, 1.0, 1.0)
+    assert fit_aggregation(bank, weights="root-flops").weights == pytest.approx((0.6, 1.2, 1.2))
+    assert all(temperature > 1.2 for temperature in fit_aggregation(bank).temperatures)
+    assert sum(fit_aggregation(bank, weights=True).weights) == pytest.approx(3)
+    with pytest.raises(OptionError, match="root-flops"):
+        fit_aggregation(bank, weights="root")  # type: ignore[arg-type]

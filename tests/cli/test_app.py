@@ -1,0 +1,142 @@
+"""What every verb has in common: help, exit codes, one line for a mistake, one object for --json."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+VERBS = ("demo", "train", "evaluate", "predict", "report", "data", "methods", "doctor")
+Irene = Callable[..., Any]
+
+
+def test_help_names_every_verb(irene: Irene) -> None:
+    for arguments in ((), ("--help",), ("-h",)):
+        done = irene(*arguments)
+        assert done.code == 0
+        assert all(verb in done.out for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_an_example_and_json(irene: Irene, verb: str) -> None:
+    done = irene(verb, "--help")
+    assert done.code == 0
+    assert f"Example: irene {verb}" in done.out
+    assert "--json" in done.out
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = "import sys; from irene.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+def test_version(irene: Irene) -> None:
+    done = irene("--version")
+    assert (done.code, done.out.split()[0]) == (0, "irene")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("trian",), "No such command 'trian'"),
+        (("train", "--nonsense"), "No such option: --nonsense"),
+        (("train",), "Missing argument"),
+        (("train", "average", "--epochs", "many"), "--epochs"),
+        (("predict", "run", "file", "--batch-size", "0"), "--batch-size"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(irene: Irene, arguments: tuple[str, ...], words: str) -> None:
+    mistake = irene(*arguments).mistake
+    assert words in mistake
+    assert "--help" in mistake
+
+
+def _raise(error: BaseException) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def test_an_unexpected_error_is_one_line_with_a_hint(irene: Irene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irene.cli.doctor.examine", _raise(RuntimeError("first\nsecond")))
+    monkeypatch.delenv("IRENE_DEBUG", raising=False)
+    done = irene("doctor")
+    assert done.code == 1
+    assert done.err.splitlines() == [
+        "irene: unexpected RuntimeError: first second (run again with IRENE_DEBUG=1 to see where)"
+    ]
+    monkeypatch.setenv("IRENE_DEBUG", "1")
+    assert "Traceback" in irene("doctor").err
+
+
+def test_a_file_that_cannot_be_written_is_a_users_mistake(irene: Irene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irene.cli.doctor.examine", _raise(PermissionError(13, "Permission denied", "/there")))
+    assert irene("doctor").mistake == "/there: Permission denied"
+
+
+def test_control_c_is_clean(irene: Irene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irene.cli.doctor.examine", _raise(KeyboardInterrupt()))
+    done = irene("doctor")
+    assert (done.code, done.out, done.err) == (130, "", "irene: interrupted\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    """As in `irene data | head -0`."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "irene", "data"], check=False, stdout=write, stderr=subprocess.PIPE, text=True
+    )
+    os.close(write)
+    assert done.stderr == ""
+
+
+def test_only_the_first_process_speaks(irene: Irene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert irene("methods").out == ""
+    assert irene("methods", "--json").out == ""
+    failed = irene("evaluate", "/nowhere")
+    assert (failed.code, failed.err) == (2, "")
+
+
+def test_what_libraries_print_does_not_spoil_the_result(irene: Irene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def noisy() -> dict[str, Any]:
+        print("a library has something to say")
+        return {"ratio": float("nan")}
+
+    monkeypatch.setattr("irene.cli.doctor.examine", noisy)
+    monkeypatch.setattr("irene.cli.doctor._lines", lambda found: [])
+    done = irene("doctor", "--json")
+    assert done.json == {"ratio": None}
+    assert "a library has something to say" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("irene tra", "train"), ("irene train sing", "single"), ("irene train average --data dig", "digits")],
+)
+def test_shells_complete_verbs_methods_and_data(words: str, expected: str) -> None:
+    environment = {
+        **os.environ,
+        "_IRENE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    done = subprocess.run([sys.executable, "-m", "irene"], check=False, env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == [expected]
+
+
+def test_torchrun_trains_one_run_and_prints_one_object(files: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["-m", "irene", "train", "single", "--data", f"npz:{files / 'points.npz'}", "--epochs", "1", "--json"]
+    done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert line.startswith('{"run": "runs/single-points-seed0"')
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["single-points-seed0"]

@@ -1,0 +1,97 @@
+"""The selector: small, deterministic, the same in training and in use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from irene.bank import Bank
+from irene.errors import OptionError
+from irene.halting.features import FEATURES, feature_table
+from irene.halting.rule import Aggregation
+from irene.halting.selector import Selector
+from irene.models import MemberSpec, build
+from irene.types import Task
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_scores_in_use_are_the_logits_of_training(make_bank: Callable[..., Bank], task: Task) -> None:
+    bank = make_bank(30, task=task)
+    selector = Selector(task=task)
+    features, _ = feature_table(selector.features, bank.outputs, Aggregation.equal(3), task)
+    selector.standardise(features)
+    torch.testing.assert_close(bank.trajectory(selector).scores_NT, selector.halting_logits(features))
+
+
+def test_a_threshold_of_zero_is_an_even_chance(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(50)
+    selector = Selector()
+    path = bank.trajectory(selector)
+    halts = path.scores_NT.sigmoid()[:, :-1] >= 0.5
+    expected = [next((t + 1 for t, halt in enumerate(row) if halt), 3) for row in halts.tolist()]
+    assert path.halting_steps(selector.threshold).tolist() == expected
+
+
+def test_the_first_step_starts_from_a_zero_state() -> None:
+    selector = Selector()
+    state = selector.start(4, 3, torch.device("cpu"))
+    assert not state["hidden"].any()
+    assert not state["memory"].any()
+
+
+def test_standardised_features_have_mean_zero_and_spread_one(make_bank: Callable[..., Bank]) -> None:
+    selector = Selector()
+    features, _ = feature_table(selector.features, make_bank(200).outputs, Aggregation.equal(3), "classification")
+    selector.standardise(features)
+    scaled = ((features - selector.mean_F) / selector.std_F).flatten(0, 1)
+    torch.testing.assert_close(scaled.mean(0), torch.zeros(5), rtol=0, atol=1e-4)
+    torch.testing.assert_close(scaled.std(0, correction=0), torch.ones(5), rtol=0, atol=1e-4)
+
+
+def test_a_feature_without_spread_is_not_blown_up_later() -> None:
+    """Members that always agreed on held-out samples will disagree one day: by as much as they do, not by 10^6."""
+    selector = Selector(features=["kl", "agreement"])
+    features = torch.rand(50, 3, 2)
+    features[:, :, 1] = 1.0
+    selector.standardise(features)
+    assert selector.std_F[1] == 1
+    one_disagrees = features.clone()
+    one_disagrees[:, :, 1] = 0.5
+    scaled = (one_disagrees - selector.mean_F) / selector.std_F
+    assert scaled.abs().max() < 10
+
+
+def test_a_feature_of_tiny_units_is_still_scaled() -> None:
+    selector = Selector(task="regression", features=["shift"])
+    selector.standardise(1e-9 * torch.rand(100, 2, 1))
+    assert selector.std_F.item() == pytest.approx(2.9e-10, rel=0.2)
+
+
+def test_gradients_reach_every_weight() -> None:
+    selector = Selector()
+    selector.halting_logits(torch.randn(6, 3, 5)).sigmoid().sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in selector.parameters())
+
+
+def test_it_is_a_vanishing_share_of_a_member() -> None:
+    member = build(MemberSpec(backbone="resnet18", shape=(3, 32, 32), outputs=10, heads=2), seed=0)
+    size = sum(parameter.numel() for parameter in member.parameters())
+    assert Selector().parameter_count == sum(p.numel() for p in Selector().parameters())
+    assert Selector().parameter_count < 1e-4 * size
+    assert Selector(features=["kl"], hidden=1).parameter_count < 4e-6 * size  # the paper's
+
+
+def test_options_that_cannot_work_are_refused() -> None:
+    with pytest.raises(OptionError, match="at least one hidden unit, got 0"):
+        Selector(hidden=0)
+    with pytest.raises(OptionError, match="features for regression"):
+        Selector(features=["kl"], task="regression")
+    assert Selector(task="regression").features == FEATURES["regression"]
+
+
+@pytest.mark.parametrize(("made", "used"), [("classification", "regression"), ("regression", "classification")])
+def test_a_selector_for_another_task_is_refused(make_bank: Callable[..., Bank], made: Task, used: Task) -> None:
+    with pytest.raises(OptionError, match=f"made for {made} and the cascade is for {used}"):
+        make_bank(4, task=used).replay(Selector(task=made))

@@ -1,0 +1,116 @@
+"""A router chooses the next member of each sample; replayed on a bank it does what the plain loop does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from irene.bank import Bank
+from irene.cascade import Cascade
+from irene.errors import OptionError
+from irene.halting.registry import describe, restore
+from irene.halting.rule import Aggregation
+from irene.halting.skipping import Router, predict
+from irene.types import Cost
+
+UNEQUAL = (Cost(flops=1.0), Cost(flops=3.0), Cost(flops=4.0), Cost(flops=10.0))
+MEAN = Aggregation((1.0, 1.5, 1.5, 2.0), (1.0, 1.2, 0.9, 1.1))
+
+
+@pytest.fixture
+def bank(make_bank: Callable[..., Bank]) -> Bank:
+    return make_bank(600, members=4, accuracy=(0.6, 0.75, 0.8, 0.95), costs=UNEQUAL)
+
+
+@pytest.fixture
+def router(bank: Bank) -> Router:
+    costs = torch.tensor([cost.flops for cost in bank.costs], dtype=torch.float64)
+    return Router.fit(bank.outputs, bank.targets, MEAN, costs)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.95])
+def test_replay_equals_the_plain_loop(
+    bank: Bank,
+    router: Router,
+    table_members: Callable[[Bank], list[Any]],
+    sample_numbers: Callable[[int], Tensor],
+    share: float,
+) -> None:
+    router = router.at(float(bank.trajectory(router, MEAN).scores_NT[:, 0].quantile(share)))
+    members = table_members(bank)
+    run = predict(members, router, MEAN, sample_numbers(600))
+    replayed = bank.replay(router, MEAN)
+    assert torch.equal(run.outputs, replayed.outputs)
+    assert torch.equal(run.members_used, replayed.members_used)
+    torch.testing.assert_close(run.trace, replayed.trace, rtol=0, atol=0, equal_nan=True)
+    asked = torch.zeros(600, 4, dtype=torch.bool)
+    for t, member in enumerate(members):
+        for rows in member.asked:
+            asked[rows, t] = True
+    assert torch.equal(asked, run.ran)
+
+
+def test_members_are_skipped_and_the_cost_is_that_of_those_run(bank: Bank, router: Router) -> None:
+    prediction = bank.replay(router.at(-0.005), MEAN)
+    assert torch.equal(prediction.ran.sum(1), prediction.members_used)
+    skipped = prediction.ran[:, 3] & ~prediction.ran[:, 1]
+    assert bool(skipped.any())
+    cost = prediction.cost_in(bank.costs, "flops")
+    assert float(cost[skipped][0]) == sum(UNEQUAL[t].flops for t in range(4) if prediction.ran[skipped][0, t])
+
+
+def test_the_answer_is_the_weighted_mean_of_the_members_run(bank: Bank, router: Router) -> None:
+    prediction = bank.replay(router.at(-0.005), MEAN)
+    weights = prediction.ran * torch.tensor(MEAN.weights)
+    probs = (bank.outputs[:, :, 0] / torch.tensor(MEAN.temperatures)[:, None]).softmax(2)
+    expected = (weights[:, :, None] * probs).sum(1) / weights.sum(1, keepdim=True)
+    torch.testing.assert_close(prediction.outputs, expected)
+
+
+def test_every_sample_starts_at_the_cheapest_member_unless_told(bank: Bank, router: Router) -> None:
+    order = bank.trajectory(router, MEAN).order_NT
+    assert order is not None
+    assert bool((order[:, 0] == 0).all())
+    assert bool((order.sort(1).values == torch.arange(4)).all())  # nobody runs a member twice
+    costs = torch.tensor([10.0, 1.0, 1.0, 1.0], dtype=torch.float64)
+    assert Router.fit(bank.outputs, bank.targets, MEAN, costs).first == 1
+    assert Router.fit(bank.outputs, bank.targets, MEAN, costs, first=2).first == 2
+
+
+def test_prefers_the_member_that_gains_more_for_its_cost(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(2000, accuracy=(0.5, 0.5, 0.95))
+    router = Router.fit(bank.outputs, bank.targets, Aggregation.equal(3), torch.ones(3, dtype=torch.float64), first=0)
+    order = bank.trajectory(router).order_NT
+    assert order is not None
+    assert float((order[:, 1] == 2).double().mean()) > 0.9
+
+
+def test_is_written_down_and_read_back(bank: Bank, router: Router) -> None:
+    router = router.at(-0.01)
+    again = restore(describe(router), router.state_dict())
+    assert torch.equal(bank.replay(again, MEAN).outputs, bank.replay(router, MEAN).outputs)
+
+
+def test_cannot_run_in_a_fixed_order_nor_with_very_many_members(
+    bank: Bank, router: Router, table_members: Callable[[Bank], list[Any]], sample_numbers: Callable[[int], Tensor]
+) -> None:
+    with pytest.raises(OptionError, match="chooses the next member"):
+        Cascade(table_members(bank), router).predict(sample_numbers(5))
+    with pytest.raises(OptionError, match="1 to 8 members, got 9"):
+        Router(costs=[1.0] * 9)
+
+
+def test_members_it_does_not_know_or_that_have_no_weight_are_refused(bank: Bank, router: Router) -> None:
+    with pytest.raises(OptionError, match="fitted for 4 members, got 3"):
+        bank.members([0, 1, 2]).replay(router, Aggregation.equal(3))
+    with pytest.raises(OptionError, match="weights above 0"):
+        bank.replay(router, Aggregation((1.0, 0.0, 1.0, 1.0), (1.0,) * 4))
+
+
+def test_values_have_no_margin_to_route_by(make_bank: Callable[..., Bank]) -> None:
+    with pytest.raises(OptionError, match="needs class probabilities"):
+        make_bank(20, task="regression").replay(Router(costs=[1.0, 1.0, 1.0]))

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+from torch import Tensor, nn
+
+from irene.cascade import Cascade
+from irene.errors import DataError, MissingExtraError, OptionError
+from irene.halting.policies import Margin
+from irene.models.adapters import as_batch, as_member
+from irene.types import Cost
+
+X = np.random.default_rng(0).normal(size=(80, 4))
+Y = (X[:, 0] + X[:, 1] > 0).astype(int) + (X[:, 2] > 1)
+
+
+class Classifier(nn.Module):
+    """Stands in for a Hugging Face image classifier: batch by keyword, answer in an object."""
+
+    main_input_name = "pixel_values"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(num_labels=3)
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, *, pixel_values: Tensor) -> Any:
+        return SimpleNamespace(logits=self.layer(pixel_values), hidden_states=None)
+
+
+def write_onnx(
+    path: Path,
+    weight: Any,
+    *,
+    batch: int | str = "batch",
+    output: str = "scores",
+    before: str = "MatMul",
+    dtype: int = TensorProto.FLOAT,
+) -> Path:
+    """A file that multiplies rows by a matrix; its first output, a label, is there to be passed over."""
+    weight = np.asarray(weight, np.float32)
+    rows, columns = weight.shape
+    nodes = [
+        helper.make_node("Cast", ["x"], ["floats"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["floats", "w"], [output if before == "MatMul" else "product"]),
+        helper.make_node("ArgMax", [output], ["label"], axis=1, keepdims=0),
+    ]
+    if before != "MatMul":
+        nodes.insert(2, helper.make_node(before, ["product"], [output], axis=1))
+    graph = helper.make_graph(
+        nodes,
+        "rows by a matrix",
+        [helper.make_tensor_value_info("x", dtype, [batch, rows])],
+        [
+            helper.make_tensor_value_info("label", TensorProto.INT64, [batch]),
+            helper.make_tensor_value_info(output, TensorProto.FLOAT, [batch, columns]),
+        ],
+        [onnx.numpy_helper.from_array(weight, "w")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
+
+
+def test_a_torch_module_stays_itself_and_is_put_in_evaluation_mode() -> None:
+    module = nn.Sequential(nn.Linear(4, 3), nn.Dropout())
+    cascade = Cascade.from_members([module.train()])
+    assert cascade.members == (module,)
+    assert not module.training
+
+
+def test_a_classifier_answers_with_its_own_probabilities() -> None:
+    model = LogisticRegression().fit(X, Y)
+    prediction = Cascade.from_members([model]).predict(X)
+    np.testing.assert_allclose(prediction.probs, model.predict_proba(X), atol=1e-6)
+
+
+def test_probabilities_of_zero_become_finite_logits() -> None:
+    model = RandomForestClassifier(5, random_state=0).fit(X, Y)
+    assert (model.predict_proba(X) == 0).any()
+    logits = as_member(model)(torch.from_numpy(X))
+    assert bool(logits.isfinite().all())
+    np.testing.assert_allclose(logits.softmax(1), model.predict_proba(X), atol=1e-6)
+
+
+def test_a_cascade_of_classifiers_is_their_average_over_the_members_used() -> None:
+    models = [GaussianNB().fit(X, Y), RandomForestClassifier(5, random_state=0).fit(X, Y)]
+    prediction = Cascade.from_members(models, Margin(0.9)).predict(X)
+    first, second = (model.predict_proba(X.astype(np.float32)) for model in models)
+    top = np.sort(first, axis=1)
+    stops = top[:, -1] - top[:, -2] >= 0.9
+    assert 0 < stops.mean() < 1
+    assert prediction.members_used.tolist() == np.where(stops, 1, 2).tolist()
+    np.testing.assert_allclose(prediction.probs, np.where(stops[:, None], first, (first + second) / 2), atol=1e-5)
+
+
+def test_regressors_make_a_cascade_for_regression() -> None:
+    one, two = LinearRegression().fit(X, X[:, 0]), LinearRegression().fit(X, X[:, 1])
+    cascade = Cascade.from_members([one, two])
+    assert cascade.task == "regression"
+    np.testing.assert_allclose(cascade.predict(X).values[:, 0], (X[:, 0] + X[:, 1]) / 2, atol=1e-5)
+    several = LinearRegression().fit(X, X[:, :2])
+    np.testing.assert_allclose(Cascade.from_members([several]).predict(X).values, X[:, :2], atol=1e-5)
+
+
+def test_images_are_flattened_for_scikit_learn() -> None:
+    model = LogisticRegression().fit(X, Y)
+    images = X.reshape(80, 1, 2, 2)
+    np.testing.assert_allclose(Cascade.from_members([model]).predict(images).probs, model.predict_proba(X), atol=1e-6)
+
+
+def test_classes_in_another_order_are_refused() -> None:
+    names = np.array(["cat", "dog", "eel"])
+    models = [GaussianNB().fit(X, names[Y]), GaussianNB().fit(X, names[2 - Y]), GaussianNB().fit(X, Y)]
+    Cascade.from_members(models[:2])  # the same names, so sorted alike
+    with pytest.raises(OptionError, match=r"\['cat', 'dog', 'eel'\] and member 3 has \[0, 1, 2\]"):
+        Cascade.from_members(models)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (LogisticRegression(), "LogisticRegression is not fitted yet"),
+        (LinearSVC().fit(X, Y), "LinearSVC has no predict_proba: wrap it in .*CalibratedClassifierCV"),
+        (3, "got int"),
+        ("model.pt", r"must be a \.onnx file"),
+    ],
+)
+def test_what_cannot_be_a_member_is_refused(model: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Cascade.from_members([model])
+
+
+def test_classifiers_and_regressors_do_not_mix() -> None:
+    classifier, regressor = GaussianNB().fit(X, Y), LinearRegression().fit(X, Y)
+    with pytest.raises(OptionError, match="got both"):
+        Cascade.from_members([classifier, regressor])
+    with pytest.raises(OptionError, match="task is regression and the scikit-learn members are for classification"):
+        Cascade.from_members([classifier], task="regression")
+
+
+@pytest.mark.parametrize("wrap", [lambda answer: answer, np.asarray, lambda answer: SimpleNamespace(logits=answer)])
+def test_callables_may_answer_with_a_tensor_an_array_or_logits(wrap: Any) -> None:
+    weight = torch.randn(4, 3)
+    prediction = Cascade.from_members([lambda inputs: wrap(inputs @ weight)]).predict(X)
+    np.testing.assert_allclose(prediction.probs, (as_batch(X) @ weight).softmax(1))
+
+
+def test_a_callable_that_answers_with_something_else_is_refused() -> None:
+    cascade = Cascade.from_members([lambda inputs: (inputs, inputs)])
+    with pytest.raises(OptionError, match="got tuple"):
+        cascade.predict(X)
+
+
+def test_a_hugging_face_model_gets_its_input_by_name() -> None:
+    model = Classifier()
+    cascade = Cascade.from_members([model], example=X)
+    expected = model.layer(as_batch(X)).softmax(1).detach()
+    np.testing.assert_allclose(cascade.predict(X).probs, expected, atol=1e-6)
+    assert not model.training
+    assert cascade.costs[0].parameters == 15
+    assert cascade.costs[0].flops == 2 * 4 * 3
+
+
+@pytest.mark.parametrize("as_path", [str, Path])
+def test_an_onnx_file_gives_its_first_floating_point_output(tmp_path: Path, as_path: Any) -> None:
+    weight = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+    path = write_onnx(tmp_path / "model.onnx", weight)
+    logits = as_member(as_path(path))(as_batch(X))
+    np.testing.assert_allclose(logits, X.astype(np.float32) @ weight, atol=1e-5)
+
+
+@pytest.mark.parametrize("samples", [1, 6, 8, 20])
+def test_an_onnx_file_with_a_fixed_batch_takes_any_number_of_samples(tmp_path: Path, samples: int) -> None:
+    path = write_onnx(tmp_path / "model.onnx", np.eye(4), batch=8)
+    rows = as_batch(np.random.default_rng(1).normal(size=(samples, 4)))
+    np.testing.assert_allclose(as_member(path)(rows), rows)
+
+
+def test_an_onnx_file_gets_its_own_dtype(tmp_path: Path) -> None:
+    path = write_onnx(tmp_path / "model.onnx", np.eye(4), dtype=TensorProto.UINT8)
+    np.testing.assert_allclose(as_member(path)(torch.full((2, 4), 7.0)), np.full((2, 4), 7.0))
+
+
+def test_probabilities_of_an_onnx_file_become_logits(tmp_path: Path) -> None:
+    path = write_onnx(tmp_path / "model.onnx", np.eye(4) * 100, output="output_probability", before="Softmax")
+    logits = as_member(path)(as_batch(X))
+    assert bool(logits.isfinite().all())
+    np.testing.assert_allclose(logits.softmax(1), (as_batch(X) * 100).softmax(1), atol=1e-6)
+
+
+def test_onnx_files_and_others_mix_in_one_cascade(tmp_path: Path) -> None:
+    path = write_onnx(tmp_path / "model.onnx", np.ones((4, 3)))
+    cascade = Cascade.from_members([GaussianNB().fit(X, Y), nn.Linear(4, 3), path, Classifier()], example=X[:16])
+    assert cascade.predict(X).members_used.tolist() == [4] * 80
+    assert [cost.parameters for cost in cascade.costs] == [0, 15, 0, 15]
+    assert all(cost.ms > 0 for cost in cascade.costs)
+
+
+def test_an_onnx_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    pair = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["sum"])],
+        "two inputs",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 2]) for name in "ab"],
+        [helper.make_tensor_value_info("sum", TensorProto.FLOAT, ["n", 2])],
+    )
+    label = helper.make_graph(
+        [helper.make_node("ArgMax", ["a"], ["label"], axis=1)],
+        "a label alone",
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, ["n", 2])],
+        [helper.make_tensor_value_info("label", TensorProto.INT64, ["n", 1])],
+    )
+    for graph, message in ((pair, "takes one batch of numbers"), (label, "as a tensor, this model gives label")):
+        path = tmp_path / "model.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+        with pytest.raises(OptionError, match=message):
+            as_member(path)
+
+
+def test_a_missing_or_damaged_onnx_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone\.onnx: no such file"):
+        as_member(tmp_path / "gone.onnx")
+    (tmp_path / "bad.onnx").write_bytes(b"not a model")
+    with pytest.raises(DataError, match=r"bad\.onnx: ONNX Runtime cannot open it") as caught:
+        as_member(tmp_path / "bad.onnx")
+    assert "\n" not in str(caught.value)
+
+
+def test_without_onnxruntime_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_onnx(tmp_path / "model.onnx", np.eye(4))
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingExtraError, match=r"irene-ensemble\[onnx\]"):
+        as_member(path)
+
+
+def test_costs_are_measured_only_with_an_example() -> None:
+    models = [GaussianNB().fit(X, Y), RandomForestClassifier(5, random_state=0).fit(X, Y)]
+    assert Cascade.from_members(models).costs == (Cost(), Cost())
+    assert all(cost.ms > 0 for cost in Cascade.from_members(models, example=X).costs)
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype"),
+    [
+        (np.zeros((2, 3)), torch.float32),
+        (np.zeros((2, 3), np.float32)[::-1], torch.float32),
+        (np.zeros((2, 3), np.uint8), torch.uint8),
+        (torch.zeros(2, 3, dtype=torch.float64), torch.float64),
+    ],
+)
+def test_arrays_become_tensors(array: Any, dtype: torch.dtype) -> None:
+    assert as_batch(array).dtype == dtype
+    assert as_batch(array).shape == (2, 3)
+
+
+def test_names_are_no_inputs() -> None:
+    with pytest.raises(OptionError, match="array of numbers"):
+        as_batch(np.array(["a", "b"]))

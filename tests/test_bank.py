@@ -1,0 +1,135 @@
+"""A bank holds what members answered, keeps it together, and survives the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from irene.bank import Bank, collect, mix
+from irene.data import Loader
+from irene.data.samples import Data
+from irene.errors import DataError, OptionError
+from irene.halting.policies import Margin, Never
+from irene.halting.rule import Aggregation
+from irene.types import Cost
+
+COSTS = (Cost(parameters=1, flops=2.0, ms=3.0), Cost(parameters=4), Cost(ms=0.5))
+
+
+def test_the_synthetic_bank_is_as_accurate_as_was_asked_for(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(200, accuracy=[0.5, 0.75, 1.0])
+    right = bank.outputs[:, :, 0].argmax(2) == bank.targets[:, None]
+    assert right.double().mean(0).tolist() == [0.5, 0.75, 1.0]
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_bank_survives_the_disk(tmp_path: Path, make_bank: Callable[..., Bank], task: str) -> None:
+    bank = make_bank(17, task=task, costs=COSTS)
+    gates = torch.rand(17, 3).softmax(1)
+    bank = Bank(**{**vars(bank), "gates": gates, "about": {"split": "test", "classes": ["a", "b"]}})
+    path = tmp_path / "banks" / "test.safetensors"
+    digest = bank.save(path)
+    back = Bank.load(path)
+    assert len(digest) == 64
+    assert (back.task, back.costs, back.about) == (bank.task, COSTS, bank.about)
+    for name in ("outputs", "targets", "ids", "gates"):
+        assert torch.equal(getattr(back, name), getattr(bank, name))
+
+
+def test_half_precision_halves_the_file_and_nothing_else(tmp_path: Path, make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(400, outputs=20)
+    bank.save(tmp_path / "full")
+    bank.save(tmp_path / "half", dtype=torch.float16)
+    back = Bank.load(tmp_path / "half")
+    assert (tmp_path / "half").stat().st_size < 0.6 * (tmp_path / "full").stat().st_size
+    assert back.outputs.dtype == torch.float32
+    torch.testing.assert_close(back.outputs, bank.outputs, rtol=1e-3, atol=1e-3)
+
+
+def test_rows_and_members_stay_together(make_bank: Callable[..., Bank]) -> None:
+    bank = Bank(**{**vars(make_bank(10, costs=COSTS)), "gates": torch.rand(10, 3)})
+    rows = torch.tensor([7, 2])
+    part = bank.rows(rows)
+    assert part.ids.tolist() == [1007, 1002]
+    assert torch.equal(part.targets, bank.targets[rows])
+    assert torch.equal(part.outputs, bank.outputs[rows])
+    swapped = bank.members([2, 0])
+    assert swapped.costs == (COSTS[2], COSTS[0])
+    assert swapped.steps == 2
+    assert torch.equal(swapped.outputs, bank.outputs[:, [2, 0]])
+    assert bank.gates is not None
+    assert part.gates is not None
+    assert swapped.gates is not None
+    assert torch.equal(part.gates, bank.gates[rows])
+    assert torch.equal(swapped.gates, bank.gates[:, [2, 0]])
+
+
+def test_replay_without_a_policy_runs_everything(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(10)
+    assert bank.replay().members_used.tolist() == [3] * 10
+    assert torch.equal(bank.replay().outputs, bank.replay(Never()).outputs)
+
+
+def test_replay_of_an_empty_bank_is_empty(make_bank: Callable[..., Bank]) -> None:
+    assert len(make_bank(10).rows(torch.arange(0)).replay(Margin())) == 0
+
+
+def test_mix_weighs_members_by_their_gates_and_skips_those_without(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(3)
+    gates = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.2, 0.3, 0.5]])
+    prediction = mix(bank.outputs, gates, "classification")
+    probs = bank.outputs[:, :, 0].softmax(2)
+    torch.testing.assert_close(prediction.probs, torch.einsum("nt,ntk->nk", gates, probs))
+    assert prediction.members_used.tolist() == [2, 1, 3]
+    assert prediction.ran.tolist() == [[True, True, False], [False, False, True], [True, True, True]]
+
+
+def test_collect_keeps_the_order_of_the_samples(blobs: Data) -> None:
+    loader = Loader(blobs.test, batch_size=16, device="cpu", shuffle=False)
+    outputs = collect(lambda x: x[:, :3], loader.epoch(0))
+    assert outputs.shape == (len(blobs.test), 1, 3)
+    assert blobs.test.inputs is not None
+    assert torch.equal(outputs[:, 0], blobs.test.inputs[:, :3])
+
+
+def test_a_bank_whose_parts_do_not_fit_is_refused(make_bank: Callable[..., Bank]) -> None:
+    fields = vars(make_bank(5))
+    with pytest.raises(OptionError, match="got 3 axes"):
+        Bank(**{**fields, "outputs": fields["outputs"][:, 0]})
+    with pytest.raises(OptionError, match="as many targets and ids, got 4 and 5"):
+        Bank(**{**fields, "targets": fields["targets"][:4]})
+    with pytest.raises(OptionError, match="3 members needs as many costs, got 1"):
+        Bank(**{**fields, "costs": (Cost(),)})
+    with pytest.raises(OptionError, match="gates"):
+        Bank(**{**fields, "gates": torch.ones(5, 2)})
+    outputs = fields["outputs"].clone()
+    outputs[2, 1, 0, 0] = torch.nan
+    with pytest.raises(OptionError, match="NaN or infinite"):
+        Bank(**{**fields, "outputs": outputs})
+
+
+def test_an_aggregation_for_other_members_is_refused(make_bank: Callable[..., Bank]) -> None:
+    with pytest.raises(OptionError, match="2 members"):
+        make_bank(5).replay(Margin(), Aggregation.equal(2))
+
+
+def test_files_that_are_no_bank_are_named(tmp_path: Path, make_bank: Callable[..., Bank]) -> None:
+    with pytest.raises(DataError, match=r"none\.safetensors: no such bank"):
+        Bank.load(tmp_path / "none.safetensors")
+    with pytest.raises(DataError, match="not a bank"):
+        Bank.load(tmp_path)
+    path = tmp_path / "bank.safetensors"
+    make_bank(50).save(path)
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(DataError, match=r"bank\.safetensors: not a bank that irene wrote \(.*\); make it again"):
+        Bank.load(path)
+    save_file({"outputs": torch.zeros(1, 1, 1, 1)}, path)
+    with pytest.raises(DataError, match="not a bank that irene wrote"):
+        Bank.load(path)
+    save_file({"outputs": torch.zeros(1, 1, 1, 1)}, path, metadata={"bank": "[1"})
+    with pytest.raises(DataError, match="not a bank that irene wrote"):
+        Bank.load(path)

@@ -1,0 +1,236 @@
+"""The plain loop: what it answers, whom it asks, and that the replay of a bank is the same."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from irene.bank import Bank
+from irene.cascade import Cascade
+from irene.errors import OptionError
+from irene.halting import registry
+from irene.halting.policies import Margin, Never
+from irene.halting.policy import Policy
+from irene.halting.rule import Aggregation
+from irene.types import Cost, Prediction, Task
+
+# A router chooses the next member by itself, so it is run by a loop of its own.
+IN_ORDER = [name for name in registry.POLICIES if name != "skipping"]
+CASES = [
+    (name, task)
+    for name in IN_ORDER
+    for task in ("classification", "regression")
+    if task == ("regression" if name == "spread" else "classification") or name in ("never", "random", "selector")
+]
+UNEQUAL = Aggregation((1.0, 0.3, 2.0, 0.0), (0.5, 1.0, 2.0, 1.3))
+
+
+def make_policy(name: str, task: Task, bank: Bank) -> Policy:
+    """A policy with random weights and a threshold that a good part of the samples reaches early."""
+    kind = registry.POLICIES[name]
+    given = {"task": task, "steps": bank.steps}
+    policy = kind(**{key: given[key] for key in inspect.signature(kind).parameters if key in given})
+    for tensor in policy.state_dict().values():
+        tensor.copy_(torch.randn(tensor.shape).sort().values)
+    scores = bank.trajectory(policy).scores_NT
+    return policy.at(float(scores[:, 0].median())) if scores.isfinite().all() else policy
+
+
+def assert_same(one: Prediction, other: Prediction) -> None:
+    assert torch.equal(one.members_used, other.members_used)
+    assert torch.equal(one.ran, other.ran)
+    torch.testing.assert_close(one.outputs, other.outputs, rtol=0, atol=1e-6)
+    torch.testing.assert_close(one.trace, other.trace, rtol=1e-5, atol=1e-6, equal_nan=True)
+    if one.task == "classification":
+        assert torch.equal(one.labels, other.labels)
+
+
+@pytest.mark.parametrize("samples", [0, 1, 47])
+@pytest.mark.parametrize(("name", "task"), CASES)
+@pytest.mark.parametrize("aggregation", [None, UNEQUAL], ids=["equal", "unequal"])
+def test_predict_equals_the_replay_of_the_bank(
+    name: str,
+    task: Task,
+    samples: int,
+    aggregation: Aggregation | None,
+    make_bank: Callable[..., Bank],
+    table_members: Callable[[Bank], list[Any]],
+    sample_numbers: Callable[[int], Tensor],
+) -> None:
+    policy = make_policy(name, task, make_bank(47, members=4, accuracy=0.6, task=task))
+    bank = make_bank(samples, members=4, accuracy=0.6, task=task)
+    cascade = Cascade(table_members(bank), policy, aggregation=aggregation, task=task)
+    prediction = cascade.predict(sample_numbers(samples))
+    assert_same(prediction, bank.replay(policy, aggregation))
+    assert len(prediction) == samples
+    if samples == 47 and name != "never":
+        assert 1 < len(prediction.members_used.unique())
+
+
+@given(st.integers(0, 2**16), st.integers(1, 5), st.integers(0, 40), st.sampled_from(["margin", "patience", "selector"]))
+@settings(max_examples=30)
+def test_predict_equals_replay_for_any_members(
+    make_bank: Callable[..., Bank],
+    table_members: Callable[[Bank], list[Any]],
+    sample_numbers: Callable[[int], Tensor],
+    seed: int,
+    members: int,
+    samples: int,
+    name: str,
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    weights, temperatures = (torch.rand(2, members, generator=generator) + 0.1).tolist()
+    aggregation = Aggregation(tuple(weights), tuple(temperatures))
+    bank = make_bank(samples, members=members, heads=1 + seed % 2, outputs=2 + seed % 5, seed=seed)
+    policy = make_policy(name, "classification", make_bank(40, members=members, seed=seed))
+    prediction = Cascade(table_members(bank), policy, aggregation=aggregation).predict(sample_numbers(samples))
+    assert_same(prediction, bank.replay(policy, aggregation))
+
+
+class Tiny(nn.Module):
+    """A random network with dropout, which must not drop anything when a cascade runs it."""
+
+    def __init__(self, seed: int, outputs: int = 3) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.layers = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.layers(x)
+        return output
+
+
+@pytest.mark.parametrize("name", [name for name in IN_ORDER if name not in ("spread", "random")])
+def test_samples_are_treated_each_by_itself(name: str) -> None:
+    members = [Tiny(seed) for seed in range(3)]
+    inputs = 3 * torch.randn(41, 4)
+    whole = Cascade(members)
+    policy = make_policy(name, "classification", Bank.of(whole, inputs, torch.zeros(41, dtype=torch.int64)))
+    cascade = Cascade(members, policy)
+    together = cascade.predict(inputs)
+    order = torch.randperm(41)
+    assert_rows(cascade.predict(inputs[order]), together, order)
+    rows = torch.tensor([5])
+    assert_rows(cascade.predict(inputs[rows]), together, rows)
+
+
+def assert_rows(part: Prediction, whole: Prediction, rows: Tensor) -> None:
+    assert torch.equal(part.members_used, whole.members_used[rows])
+    torch.testing.assert_close(part.outputs, whole.outputs[rows], rtol=0, atol=1e-6)
+
+
+def test_repeated_calls_answer_the_same() -> None:
+    members = [Tiny(seed).train() for seed in range(3)]
+    cascade = Cascade(members, Margin(0.3))
+    inputs = torch.randn(50, 4)
+    first, second = cascade.predict(inputs), cascade.predict(inputs)
+    assert not members[0].training
+    assert torch.equal(first.outputs, second.outputs)
+    assert torch.equal(first.members_used, second.members_used)
+    assert torch.equal(first.trace.nan_to_num(), second.trace.nan_to_num())
+    assert not first.outputs.requires_grad
+
+
+def test_samples_that_stopped_are_not_shown_to_later_members(
+    make_bank: Callable[..., Bank],
+    table_members: Callable[[Bank], list[Any]],
+    sample_numbers: Callable[[int], Tensor],
+) -> None:
+    bank = make_bank(31)
+    members = table_members(bank)
+    prediction = Cascade(members, Margin(0.6)).predict(sample_numbers(31))
+    for t, member in enumerate(members):
+        assert member.asked == [[n for n, used in enumerate(prediction.members_used.tolist()) if used > t]]
+    assert torch.equal(prediction.ran.sum(1), prediction.members_used)
+
+
+def test_when_all_stop_at_once_the_others_are_never_called(
+    make_bank: Callable[..., Bank],
+    table_members: Callable[[Bank], list[Any]],
+    sample_numbers: Callable[[int], Tensor],
+) -> None:
+    bank = make_bank(12)
+    members = table_members(bank)
+    prediction = Cascade(members, Margin(-math.inf)).predict(sample_numbers(12))
+    assert prediction.members_used.tolist() == [1] * 12
+    assert [len(member.asked) for member in members] == [1, 0, 0]
+    torch.testing.assert_close(prediction.probs, bank.outputs[:, 0, 0].softmax(1))
+
+
+@pytest.mark.parametrize("policy", [None, Never(), Margin(math.inf)])
+def test_when_none_stops_the_answer_is_the_mean_of_all(
+    policy: Policy | None,
+    make_bank: Callable[..., Bank],
+    table_members: Callable[[Bank], list[Any]],
+    sample_numbers: Callable[[int], Tensor],
+) -> None:
+    bank = make_bank(12)
+    prediction = Cascade(table_members(bank), policy).predict(sample_numbers(12))
+    assert prediction.members_used.tolist() == [3] * 12
+    torch.testing.assert_close(prediction.probs, bank.outputs[:, :, 0].softmax(2).mean(1))
+
+
+def test_regression_answers_with_the_mean_of_the_values(
+    make_bank: Callable[..., Bank],
+    table_members: Callable[[Bank], list[Any]],
+    sample_numbers: Callable[[int], Tensor],
+) -> None:
+    bank = make_bank(12, task="regression", outputs=2)
+    prediction = Cascade(table_members(bank), task="regression").predict(sample_numbers(12))
+    torch.testing.assert_close(prediction.values, bank.outputs[:, :, 0].mean(1))
+
+
+def test_weights_and_temperatures_shape_the_answer(
+    make_bank: Callable[..., Bank],
+    table_members: Callable[[Bank], list[Any]],
+    sample_numbers: Callable[[int], Tensor],
+) -> None:
+    bank = make_bank(12, members=2)
+    aggregation = Aggregation((1.0, 3.0), (2.0, 0.5))
+    prediction = Cascade(table_members(bank), aggregation=aggregation).predict(sample_numbers(12))
+    first, second = (bank.outputs[:, 0, 0] / 2).softmax(1), (bank.outputs[:, 1, 0] / 0.5).softmax(1)
+    torch.testing.assert_close(prediction.probs, (first + 3 * second) / 4)
+
+
+def test_members_may_answer_without_heads(
+    make_bank: Callable[..., Bank], sample_numbers: Callable[[int], Tensor]
+) -> None:
+    bank = make_bank(12, heads=1)
+    members = [lambda x, t=t: bank.outputs[x[:, 0].long(), t, 0] for t in range(3)]
+    assert_same(Cascade(members, Margin(0.5)).predict(sample_numbers(12)), bank.replay(Margin(0.5)))
+
+
+def test_costs_are_those_of_the_members_that_ran(
+    make_bank: Callable[..., Bank],
+    table_members: Callable[[Bank], list[Any]],
+    sample_numbers: Callable[[int], Tensor],
+) -> None:
+    costs = (Cost(flops=1.0, ms=0.5), Cost(flops=10.0, ms=0.5), Cost(flops=100.0, ms=0.5))
+    bank = make_bank(30, costs=costs)
+    cascade = Cascade(table_members(bank), Margin(0.6), costs=costs)
+    prediction = cascade.predict(sample_numbers(30))
+    by_step = torch.tensor([0.0, 1.0, 11.0, 111.0], dtype=torch.float64)
+    assert torch.equal(prediction.cost_in(cascade.costs, "flops"), by_step[prediction.members_used])
+    assert torch.equal(prediction.cost_in(cascade.costs, "members"), prediction.cost)
+
+
+def test_a_cascade_that_cannot_work_is_refused() -> None:
+    member = Tiny(0)
+    with pytest.raises(OptionError, match="at least one member"):
+        Cascade([])
+    with pytest.raises(OptionError, match="2 members and aggregation weights for 3"):
+        Cascade([member, member], aggregation=Aggregation.equal(3))
+    with pytest.raises(OptionError, match="2 members and costs for 1"):
+        Cascade([member, member], costs=[Cost()])
+    with pytest.raises(OptionError, match="batch, outputs"):
+        Cascade([lambda x: x[:, 0]]).predict(torch.zeros(3, 2))
+    with pytest.raises(OptionError, match="member 2 gave 1 outputs a sample and the first one 3"):
+        Cascade([member, Tiny(1, outputs=1)]).predict(torch.zeros(3, 4))

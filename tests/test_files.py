@@ -1,0 +1,76 @@
+"""A file is wholly there or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from irene import files
+
+
+def test_content_and_digest(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "er" / "file.bin"
+    digest = files.write_atomically(path, b"content")
+    assert path.read_bytes() == b"content"
+    assert digest == hashlib.sha256(b"content").hexdigest() == files.sha256_of(path)
+    assert [item.name for item in path.parent.iterdir()] == ["file.bin"]
+
+
+@pytest.mark.parametrize("where", ["fsync", "replace", "chmod"])
+def test_a_failure_leaves_the_old_content_and_no_other_file(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.json"
+    files.write_json(path, {"old": 1})
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, where, fail)
+    with pytest.raises(OSError, match="disk is full"):
+        files.write_json(path, {"new": 2})
+    monkeypatch.undo()
+    assert json.loads(path.read_text()) == {"old": 1}
+    assert [item.name for item in tmp_path.iterdir()] == ["file.json"]
+
+
+def test_an_interrupt_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    files.write_atomically(path, b"old")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        files.write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_new_file_is_on_the_disk_before_it_takes_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (order.append("fsync"), fsync(handle))[1])
+    monkeypatch.setattr(os, "replace", lambda *paths: (order.append("replace"), replace(*paths))[1])
+    files.write_atomically(tmp_path / "file", b"content")
+    assert order == ["fsync", "replace", "fsync"]  # the file, its name, the folder that holds the name
+
+
+def test_a_value_that_json_cannot_hold_leaves_the_old_content(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    files.write_json(path, 1)
+    with pytest.raises(TypeError):
+        files.write_json(path, {"set": {1}})
+    assert path.read_text() == "1\n"
+
+
+def test_numbers_that_json_lacks_become_null(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    files.write_json(path, {"a": math.nan, "b": [math.inf, 1.5], "c": (1, -math.inf), 3: {"d": None}})
+    assert json.loads(path.read_text()) == {"a": None, "b": [None, 1.5], "c": [1, None], "3": {"d": None}}

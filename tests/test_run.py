@@ -1,0 +1,206 @@
+"""A run directory: whole when it says so, and a clear word when it is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from irene.bank import Bank
+from irene.cascade import Cascade
+from irene.errors import RunError
+from irene.halting.policies import Margin, Never
+from irene.halting.policy import Policy
+from irene.halting.rule import Aggregation
+from irene.halting.selector import Selector
+from irene.mixture import Mixture
+from irene.models import Member, MemberSpec, build
+from irene.run import Run
+from irene.types import Cost
+
+ABOUT = {"method": "average", "task": "classification", "seed": 3}
+COSTS = (Cost(flops=1.0), Cost(flops=2.0))
+
+
+def make_members(outputs: int = 4) -> list[Member]:
+    mean, std = torch.randn(5), torch.rand(5) + 0.5
+    spec = MemberSpec(backbone="mlp", shape=(5,), outputs=outputs, heads=2)
+    return [build(spec, seed=seed, mean=mean, std=std) for seed in range(2)]
+
+
+def write_run(path: Path, policy: Policy, bank: Bank | None = None, *, gate: bool = False) -> Run:
+    """A finished run of two small members."""
+    run = Run.create(path, ABOUT)
+    for member, cost in zip(make_members(), COSTS, strict=True):
+        run.save_member(member, cost)
+    run.save_policy(policy)
+    if bank is not None:
+        run.save_bank("test", bank)
+    if gate:
+        run.save_gate(build(MemberSpec(backbone="mlp", shape=(5,), outputs=2), seed=9), top=1)
+    aggregation = Aggregation((1.0, 2.0), (1.5, 0.5))
+    run.write(status="finished", aggregation=aggregation.to_dict(), figures={"test": {"accuracy": 0.5}})
+    return run
+
+
+@pytest.fixture
+def run_path(tmp_path: Path, make_bank: Callable[..., Bank]) -> Path:
+    path = tmp_path / "run"
+    write_run(path, Selector(0.1), make_bank(9, members=2))
+    return path
+
+
+@pytest.mark.parametrize("policy", [Never(), Margin(0.3), Selector(0.1, hidden=4)])
+def test_a_run_comes_back_as_it_was(tmp_path: Path, policy: Policy, make_bank: Callable[..., Bank]) -> None:
+    torch.manual_seed(1)
+    bank = make_bank(9, members=2)
+    write_run(tmp_path / "run", policy, bank)
+    torch.manual_seed(1)
+    make_bank(9, members=2)
+    expected = Cascade(make_members(), policy, aggregation=Aggregation((1.0, 2.0), (1.5, 0.5)), costs=COSTS)
+
+    run = Run.open(tmp_path / "run")
+    assert (run.method, run.task, run.finished) == ("average", "classification", True)
+    assert run.costs == COSTS
+    assert run.figures["test"]["accuracy"] == 0.5
+    assert torch.equal(run.bank("test").outputs, bank.outputs)
+    inputs = torch.randn(20, 5)
+    for found in (run.cascade(), run.predictor()):
+        prediction, wanted = found.predict(inputs), expected.predict(inputs)
+        assert torch.equal(prediction.outputs, wanted.outputs)
+        assert torch.equal(prediction.members_used, wanted.members_used)
+        assert found.costs == COSTS
+    assert not any(member.training for member in run.members())
+
+
+def test_another_policy_may_be_given(run_path: Path) -> None:
+    cascade = Run.open(run_path).cascade(policy=Never())
+    assert cascade.predict(torch.randn(7, 5)).members_used.tolist() == [2] * 7
+
+
+def test_a_mixture_comes_back_with_its_gate(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", Never(), gate=True)
+    run = Run.open(tmp_path / "run")
+    mixture = run.predictor()
+    assert isinstance(mixture, Mixture)
+    assert (mixture.top, mixture.costs) == (1, COSTS)
+    assert mixture.predict(torch.randn(7, 5)).members_used.tolist() == [1] * 7
+    with pytest.raises(RunError, match="has a gate and no order"):
+        run.cascade()
+
+
+def test_every_file_is_in_the_manifest_and_no_other_is_left(run_path: Path) -> None:
+    manifest = json.loads((run_path / "run.json").read_text())
+    named = [entry["file"] for entry in (*manifest["members"], manifest["policy"], *manifest["banks"].values())]
+    found = sorted(str(path.relative_to(run_path)) for path in run_path.rglob("*") if path.is_file())
+    assert found == sorted([*named, "run.json"])
+
+
+def test_a_run_never_overwrites_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("x")
+    with pytest.raises(RunError, match=r"exists already; give another --out, or --resume"):
+        Run.create(tmp_path, ABOUT)
+    with pytest.raises(RunError, match="exists already"):
+        Run.create(tmp_path / "precious.txt", ABOUT)
+    assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
+    (tmp_path / "empty").mkdir()
+    assert Run.create(tmp_path / "empty", ABOUT).manifest["seed"] == 3
+
+
+def test_an_unfinished_run_is_opened_only_on_purpose(tmp_path: Path) -> None:
+    Run.create(tmp_path / "run", ABOUT)
+    with pytest.raises(RunError, match=r"interrupted; go on with `irene train .* --resume`"):
+        Run.open(tmp_path / "run")
+    assert not Run.open(tmp_path / "run", unfinished=True).finished
+
+
+def test_what_is_no_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"none: not a run, there is no run\.json"):
+        Run.open(tmp_path / "none")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RunError, match="file: not a run"):
+        Run.open(tmp_path / "file")
+    (tmp_path / "odd" / "run.json").mkdir(parents=True)
+    with pytest.raises(RunError, match=r"run\.json: "):
+        Run.open(tmp_path / "odd")
+
+
+@pytest.mark.parametrize("content", [b"", b'{"format": 1, "sta', b"\xff\xfe\x00", b"not json"])
+def test_a_damaged_manifest_is_named(run_path: Path, content: bytes) -> None:
+    (run_path / "run.json").write_bytes(content)
+    with pytest.raises(RunError, match=r"run\.json: not readable as JSON \(.*\); restore it or train the run again"):
+        Run.open(run_path)
+
+
+@pytest.mark.parametrize(("content", "found"), [('{"format": 99}', "99"), ("{}", "None"), ("[]", "list")])
+def test_a_manifest_of_another_format_is_named(run_path: Path, content: str, found: str) -> None:
+    (run_path / "run.json").write_text(content)
+    with pytest.raises(RunError, match=rf"run\.json: format 1 expected, got {found}; use the irene version"):
+        Run.open(run_path)
+
+
+@pytest.mark.parametrize("field", ["status", "method", "task", "members", "policy", "aggregation", "banks", "figures"])
+def test_a_manifest_that_lacks_a_field_is_named(run_path: Path, field: str) -> None:
+    manifest = json.loads((run_path / "run.json").read_text())
+    del manifest[field]
+    (run_path / "run.json").write_text(json.dumps(manifest))
+    with pytest.raises(RunError, match=rf"run\.json: has no {field}; restore it or train the run again"):
+        Run.open(run_path)
+
+
+USES: dict[str, Callable[[Run], Any]] = {
+    "members/1.safetensors": lambda run: run.members(),
+    "policy.safetensors": lambda run: run.policy(),
+    "banks/test.safetensors": lambda run: run.bank("test"),
+}
+
+
+@pytest.mark.parametrize("file", USES)
+def test_a_missing_file_is_named(run_path: Path, file: str) -> None:
+    (run_path / file).unlink()
+    with pytest.raises(RunError, match=rf"{file}: missing, though run\.json names it; restore it or train"):
+        USES[file](Run.open(run_path))
+
+
+@pytest.mark.parametrize("file", USES)
+@pytest.mark.parametrize("damage", ["flip", "truncate", "empty"])
+def test_a_file_with_another_digest_is_named(run_path: Path, file: str, damage: str) -> None:
+    content = bytearray((run_path / file).read_bytes())
+    content[-1] ^= 1
+    changed = {"flip": content, "truncate": content[:-10], "empty": b""}[damage]
+    (run_path / file).write_bytes(changed)
+    with pytest.raises(RunError, match=rf"{file}: damaged, its SHA-256 is not the one in run\.json"):
+        USES[file](Run.open(run_path))
+
+
+def test_tensors_that_do_not_fit_are_named(run_path: Path) -> None:
+    """Files that were swapped together with their digests: whole, but not what the manifest describes."""
+    run = Run.open(run_path)
+    member, policy = run.manifest["members"][0], run.manifest["policy"]
+    member["sha256"] = policy["sha256"]
+    shutil.copy(run_path / policy["file"], run_path / member["file"])
+    with pytest.raises(RunError, match=r"0\.safetensors: does not fit its member"):
+        run.members()
+    other = run.manifest["members"][1]
+    policy |= {"file": other["file"], "sha256": other["sha256"]}
+    with pytest.raises(RunError, match=r"1\.safetensors: does not fit its policy"):
+        run.policy()
+
+
+def test_the_banks_there_are_are_named(run_path: Path) -> None:
+    with pytest.raises(RunError, match=r"no bank of the heldout split \(there are: test\)"):
+        Run.open(run_path).bank("heldout")
+
+
+def test_a_failed_write_leaves_the_last_manifest(run_path: Path) -> None:
+    run = Run.open(run_path)
+    before = (run_path / "run.json").read_text()
+    with pytest.raises(TypeError):
+        run.write(figures={"test": {1, 2}})
+    assert (run_path / "run.json").read_text() == before
+    assert Run.open(run_path).figures["test"]["accuracy"] == 0.5

@@ -1,0 +1,106 @@
+"""A training that was killed goes on, and ends with the weights of one that was not: bit for bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from irene.errors import RunError
+from irene.run import Run
+from irene.training.options import LoopOptions, OptimizerOptions
+from irene.training.train import TrainOptions, train
+
+EPOCHS = 4
+TRAIN = f"""
+import sys, torch
+from irene.training.options import LoopOptions, OptimizerOptions
+from irene.training.train import TrainOptions, train
+torch.set_num_threads(1)
+train("average", "digits", sys.argv[1], options=TrainOptions(members=2, backbones=("cnn",), device="cpu"),
+      loop=LoopOptions(epochs={EPOCHS}, batch_size=64, optimizer=OptimizerOptions(lr=0.1)), checkpoint_seconds=0)
+"""
+
+
+def train_here(out: Path, **changes: Any) -> Run:
+    settings: dict[str, Any] = {
+        "options": TrainOptions(members=2, backbones=("cnn",), device="cpu"),
+        "loop": LoopOptions(epochs=EPOCHS, batch_size=64, optimizer=OptimizerOptions(lr=0.1)),
+        "checkpoint_seconds": 0,
+    }
+    return train("average", "digits", out, **{**settings, **changes})
+
+
+def lines(out: Path) -> list[str]:
+    path = out / "metrics.jsonl"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def kill_after(out: Path, epochs: int) -> None:
+    """Train in a process of its own, and kill it with no warning once it has written that many lines."""
+    process = subprocess.Popen([sys.executable, "-c", TRAIN, str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    try:
+        while len(lines(out)) < epochs:
+            assert process.poll() is None, process.communicate()[1].decode()
+            assert time.monotonic() < deadline, "the training got nowhere"
+            time.sleep(0.005)
+        os.kill(process.pid, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
+    whole = train_here(tmp_path / "whole")
+    out = tmp_path / "killed"
+    kill_after(out, epochs=EPOCHS + 2)  # in the middle of the second member
+    assert json.loads((out / "run.json").read_text())["status"] == "training"
+    with pytest.raises(RunError, match="interrupted"):
+        Run.open(out)
+    with pytest.raises(RunError, match="exists already"):
+        train_here(out)
+    with pytest.raises(RunError, match="was begun with another seed; resume with the options"):
+        train_here(out, resume=True, options=TrainOptions(members=2, backbones=("cnn",), device="cpu", seed=1))
+    untouched = (out / "stages" / "member-1.safetensors").read_bytes()
+
+    resumed = train_here(out, resume=True)
+
+    for one, other in zip(whole.members(), resumed.members(), strict=True):
+        for (name, mine), theirs in zip(one.state_dict().items(), other.state_dict().values(), strict=True):
+            assert torch.equal(mine, theirs), name
+    assert [entry["sha256"] for entry in whole.manifest["members"]] == [
+        entry["sha256"] for entry in resumed.manifest["members"]
+    ]
+    assert torch.equal(whole.bank("test").outputs, resumed.bank("test").outputs)
+    assert untouched
+    written = [(record["stage"], record["epoch"]) for record in map(json.loads, lines(out))]
+    assert written == [(f"member-{member}", epoch) for member in (1, 2) for epoch in range(EPOCHS)]
+    losses = [[json.loads(line)["loss"] for line in lines(path)] for path in (tmp_path / "whole", out)]
+    assert losses[0] == losses[1]
+    assert not (out / "stages").exists()
+
+
+def test_resume_of_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    loop = LoopOptions(epochs=1, batch_size=64)
+    options = TrainOptions(members=1, backbones=("mlp",), device="cpu")
+    train("average", "digits", tmp_path / "run", options=options, loop=loop)
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    again = train("average", "digits", tmp_path / "run", options=options, loop=loop, resume=True)
+    assert again.finished
+    assert before == {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+
+
+def test_resume_of_nothing_begins(tmp_path: Path) -> None:
+    options = TrainOptions(members=1, backbones=("mlp",), device="cpu")
+    loop = LoopOptions(epochs=1, batch_size=64)
+    assert train("single", "digits", tmp_path / "run", options=options, loop=loop, resume=True).finished

@@ -1,0 +1,80 @@
+"""The price finds the cost that was asked for, and a selector learns who needs more members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from irene.bank import Bank
+from irene.halting.selector import Selector
+from irene.training.evidence import Evidence
+from irene.training.selecting import Price, expected_terms, fit_selector
+
+CPU = torch.device("cpu")
+DEAR, CHEAP = torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 0.0]])
+
+
+def test_the_price_rises_while_the_cost_is_too_high_and_falls_while_too_low() -> None:
+    price = Price(torch.tensor([2.0, 4.0]), asked=3.0, start=0.1, device=CPU)
+    assert price.charge(DEAR).item() == pytest.approx(0.1 * 6 / 4)  # in units of the dearest member
+    assert price.value.item() == pytest.approx(0.1 + 0.02 * (6 - 3) / 4)
+    price.charge(CHEAP)
+    assert price.value.item() == pytest.approx(0.1 + 0.02 * (6 - 3) / 4 + 0.02 * (2 - 3) / 4)
+
+
+def test_a_wish_that_was_out_of_reach_does_not_hold_the_price() -> None:
+    price = Price(torch.ones(2), asked=1.5, start=0.0, device=CPU)
+    for _ in range(5000):
+        price.charge(DEAR)
+    highest = price.value.item()
+    assert 0 < highest <= 10
+    price.charge(CHEAP)
+    assert price.value.item() < highest  # at once, however long it pushed before
+
+
+@pytest.mark.parametrize("asked", [0.1, 99.0])
+def test_a_wish_is_kept_within_what_the_members_can_reach(asked: float) -> None:
+    price = Price(torch.ones(3), asked=asked, start=0.0, device=CPU)
+    assert price.asked is not None
+    assert 1 < price.asked < 3
+
+
+def test_a_price_without_a_wish_stays() -> None:
+    price = Price(torch.ones(2), asked=None, start=0.25, device=CPU)
+    p_BT = torch.tensor([[0.5, 0.5]], requires_grad=True)
+    price.charge(p_BT).backward()
+    assert price.value.item() == 0.25
+    assert p_BT.grad is not None
+    assert p_BT.grad.tolist() == [[0.25, 0.5]]
+
+
+def test_expected_terms_of_certain_decisions_are_those_at_the_halting_step() -> None:
+    logits_BT = torch.tensor([[50.0, 0.0, 0.0], [-50.0, 50.0, 0.0], [-50.0, -50.0, -50.0]])
+    error_BT, loss_BT = torch.rand(3, 3), torch.rand(3, 3)
+    price = Price(torch.ones(3), asked=None, start=0.5, device=CPU)
+    terms = expected_terms(logits_BT, error_BT, loss_BT, price)
+    at = (error_BT + 0.1 * loss_BT).diagonal().mean()
+    torch.testing.assert_close(terms["ensemble"], at)
+    assert terms["cost"].item() == pytest.approx(0.5 * 2)
+
+
+@pytest.mark.parametrize("asked", [1.3, 2.2])
+def test_a_fitted_selector_costs_what_was_asked_and_sends_on_the_samples_that_gain(
+    make_bank: Callable[..., Bank], make_loop: Callable[..., Any], asked: float
+) -> None:
+    bank = make_bank(600, accuracy=[0.7, 0.95, 0.95])
+    selector = Selector()
+    evidence = Evidence(
+        bank.outputs, bank.targets, names=selector.features, task="classification", device=CPU
+    )
+    price = Price(torch.ones(3), asked=asked, start=0.1, device=CPU)
+    fit_selector(make_loop(), "selector", selector, evidence, price)
+    with torch.no_grad():
+        h_NT = selector.halting_logits(evidence.features).sigmoid()
+    expected = 1 + (1 - h_NT[:, 0]) + (1 - h_NT[:, 0]) * (1 - h_NT[:, 1])
+    assert expected.mean().item() == pytest.approx(asked, abs=0.1)
+    wrong = evidence.error[:, 0] == 1
+    assert h_NT[wrong, 0].mean() < h_NT[~wrong, 0].mean() - 0.1

@@ -159,12 +159,12 @@ def show(rows: list[dict[str, Any]]) -> None:
             "yes" if row["within_spread"] else "no",
             f"{theirs['seconds_a_training']:.1f} / {ours['seconds_a_training']:.1f}",
         )
-    Console(file=sys.stderr).print(table)
+    Console(file=sys.stderr, width=100).print(table)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare irene with torchensemble on digits.")
-    parser.add_argument("--seeds", type=int, default=8, help="trainings of each method by each library")
+    parser.add_argument("--seeds", type=int, default=10, help="trainings of each method by each library")
     parser.add_argument("--epochs", type=int, default=12, help="epochs of one model, a multiple of 3")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

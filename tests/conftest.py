@@ -70,13 +70,13 @@ def _make_bank(
 
 
 def _logits(targets: Tensor, classes: int, accuracy: float, generator: torch.Generator) -> Tensor:
-    """Logits whose largest is at the target for exactly this share of the samples, rounded."""
+    """Logits whose largest is at the target for exactly this share of the samples; the others lead by less."""
     samples = len(targets)
     wrong = torch.randperm(samples, generator=generator) >= round(accuracy * samples)
     shift = torch.randint(1, classes, (samples,), generator=generator) * wrong
     winner = (targets + shift) % classes
     logits = torch.randn(samples, classes, generator=generator)
-    lead = torch.rand(samples, generator=generator) * 3 + 0.01
+    lead = (torch.rand(samples, generator=generator) * 3 + 0.01) * torch.where(wrong, 0.4, 1.0)
     return logits.scatter(1, winner[:, None], (logits.max(1).values + lead)[:, None])
 
 

@@ -179,7 +179,7 @@ def test_temperatures_and_weights_are_fitted_when_asked(lifelike_bank: Callable[
 def test_auto_says_why_and_is_the_same_for_the_same_seed(lifelike_bank: Callable[..., Bank]) -> None:
     small = fit_policy(lifelike_bank(500), cost=1.3)
     assert small.policy.name == "margin"
-    assert "500 held-out samples" in small.why
+    assert "500 samples to fit on" in small.why
     bank = lifelike_bank(2500, skills=(0.5, 0.5, 3.0))
     first, again = (fit_policy(bank, cost=1.5, seed=7) for _ in range(2))
     assert first.policy.name == "cost-to-go"

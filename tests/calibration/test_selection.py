@@ -29,7 +29,7 @@ from irene.halting.rule import Aggregation
 def test_few_samples_fall_back_to_the_margin_and_say_why(lifelike_bank: Callable[..., Bank]) -> None:
     name, why = choose_policy(lifelike_bank(1999), Target(cost=1.3), fit_aggregation, seed=0)
     assert name == "margin"
-    assert why == "margin: 1999 held-out samples, and a learned policy needs 2000 to be safe"
+    assert why == "margin: 1999 samples to fit on, and a learned policy needs 2000 to be safe"
 
 
 def test_unequal_members_need_more_than_a_margin(lifelike_bank: Callable[..., Bank]) -> None:

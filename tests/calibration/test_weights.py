@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -57,5 +58,6 @@ def test_an_aggregation_takes_what_was_asked(lifelike_bank: Callable[..., Bank])
     assert fit_aggregation(bank, weights="root-flops").weights == pytest.approx((0.6, 1.2, 1.2))
     assert all(temperature > 1.2 for temperature in fit_aggregation(bank).temperatures)
     assert sum(fit_aggregation(bank, weights=True).weights) == pytest.approx(3)
+    unknown: Any = "root"
     with pytest.raises(OptionError, match="root-flops"):
-        fit_aggregation(bank, weights="root")  # type: ignore[arg-type]
+        fit_aggregation(bank, weights=unknown)

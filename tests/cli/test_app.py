@@ -83,7 +83,7 @@ def test_a_file_that_cannot_be_written_is_a_users_mistake(irene: Irene, monkeypa
 def test_control_c_is_clean(irene: Irene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("irene.cli.doctor.examine", _raise(KeyboardInterrupt()))
     done = irene("doctor")
-    assert (done.code, done.out, done.err) == (130, "", "irene: interrupted\n")
+    assert (done.code, done.out, done.err.strip()) == (130, "", "irene: interrupted")
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,12 @@ def test_options_a_method_finds_wrong_only_when_it_starts(mistake: Mistake, file
     assert "--heldout above 0" in mistake("train", "irene", *data, "--heldout", "0")
     assert "selector features" in mistake("train", "irene", *data, "--features", "colour")
     assert "heldout must be a share" in mistake("train", "irene", *data, "--heldout", "1.5")
+
+
+def test_an_extra_that_is_missing(mistake: Mistake, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    line = mistake("train", "single", "--data", f"npz:{files / 'points.npz'}", "--tensorboard", "--out", "deep/run")
+    assert line == "tensorboard is not installed: run pip install 'irene-ensemble[tensorboard]'"
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,8 @@ def test_text_becomes_a_value(text: str, kind: Any, value: Any) -> None:
         ("nan", int),
         ("many", float),
         ("K", float),
+        ("nan", float),
+        ("1e308G", float),
         ("", float),
         ("maybe", bool),
         ("c", Literal["a", "b"]),
@@ -94,7 +96,7 @@ def test_values_are_set_also_within() -> None:
 def test_unknown_names_list_the_known_ones() -> None:
     assert known(Options()) == ["rate", "kind", "pair", "inner.depth"]
     for name in ("rat", "inner", "inner.width", "rate.more", "__class__"):
-        with pytest.raises(OptionError, match="--x is no option of it: its options are .*depth"):
+        with pytest.raises(OptionError, match=r"--x is no option of it: its options are .*depth"):
             apply(Options(), {name: ("--x", "1")}, "it")
     with pytest.raises(OptionError, match="no options of its own"):
         apply(None, {"rate": ("--rate", "1")}, "it")

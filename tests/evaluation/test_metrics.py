@@ -94,9 +94,7 @@ def test_utility_reproduces_the_paper(where: tuple[str, str], method: str) -> No
 
 
 @given(st.floats(1e-3, 1), st.floats(1e-3, 1), st.floats(0, 1), st.floats(0.1, 20))
-def test_utility_is_a_number_or_undefined(
-    single: float, average: float, accuracy: float, cost: float
-) -> None:
+def test_utility_is_a_number_or_undefined(single: float, average: float, accuracy: float, cost: float) -> None:
     found = metrics.utility(accuracy, cost, single=single, average=average)
     if average <= single:
         assert math.isnan(found)
@@ -274,9 +272,7 @@ def test_a_column_of_targets_does_not_broadcast() -> None:
 def test_summary_of_classification() -> None:
     probs, labels = batch(1)
     used = torch.arange(200) % 3 + 1
-    prediction = Prediction(
-        task="classification", outputs=probs, members_used=used, trace=torch.zeros(200, 4)
-    )
+    prediction = Prediction(task="classification", outputs=probs, members_used=used, trace=torch.zeros(200, 4))
     found = metrics.summary(prediction, labels, members=4)
     assert list(found) == ["accuracy", "top5", "nll", "brier", "ece", "error_auroc", "cost", "used"]
     assert found["accuracy"] == metrics.accuracy(probs, labels)

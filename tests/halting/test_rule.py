@@ -88,5 +88,5 @@ def test_aggregation_survives_json() -> None:
     ],
 )
 def test_weights_that_give_no_mean_are_refused(weights: tuple[float, ...], temperatures: tuple[float, ...]) -> None:
-    with pytest.raises(OptionError, match="weight|temperature"):
+    with pytest.raises(OptionError, match=r"weight|temperature"):
         Aggregation(weights, temperatures)

@@ -50,6 +50,14 @@ def test_standardised_features_have_mean_zero_and_spread_one(make_bank: Callable
     torch.testing.assert_close(scaled.std(0, correction=0), torch.ones(5), rtol=0, atol=1e-4)
 
 
+def test_features_are_scaled_before_they_are_looked_at() -> None:
+    features = 5 + 3 * torch.randn(40, 3, 5)
+    selector = Selector()
+    plain = selector.halting_logits((features - features.mean((0, 1))) / features.std((0, 1), correction=0))
+    selector.standardise(features)
+    torch.testing.assert_close(selector.halting_logits(features), plain, rtol=1e-4, atol=1e-5)
+
+
 def test_a_feature_without_spread_is_not_blown_up_later() -> None:
     """Members that always agreed on held-out samples will disagree one day: by as much as they do, not by 10^6."""
     selector = Selector(features=["kl", "agreement"])

@@ -122,7 +122,7 @@ def test_in_training_mimo_mixes_samples_and_gives_features_back_in_order() -> No
 )
 def test_a_sub_model_uses_the_weight_times_its_rank_one_factor(layer: nn.Linear | nn.Conv2d) -> None:
     torch.manual_seed(0)
-    weight, bias = layer.weight.detach().clone(), layer.bias
+    bias = layer.bias
     wrapped = RankOne(layer, 3)
     for parameter in wrapped.parameters():
         nn.init.normal_(parameter)
@@ -163,6 +163,14 @@ def test_subclasses_of_layers_are_left_alone() -> None:
     wrapped = BatchEnsemble(nn.Sequential(nn.Linear(4, 4), attention), 2).backbone
     assert isinstance(wrapped[0], RankOne)
     assert isinstance(wrapped[1].out_proj, nn.Linear)
+
+
+@pytest.mark.parametrize("backbone", ["mimo2/cnn", "batch3/cnn", "batch3/mlp"])
+def test_is_exported_for_every_batch_size(backbone: str) -> None:
+    member = build(spec(backbone), seed=0).eval()
+    sizes = ({0: torch.export.Dim("batch", min=1, max=64)},)
+    exported = torch.export.export(member, (raw((1, 8, 8)),), dynamic_shapes=sizes).module()
+    torch.testing.assert_close(exported(raw((1, 8, 8), 5)), member(raw((1, 8, 8), 5)))
 
 
 def count(member: Member) -> int:

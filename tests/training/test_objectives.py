@@ -268,3 +268,18 @@ def test_terms_sum_to_the_total_of_the_paper(scene: Scene) -> None:
     plain = [terms["base"], *(terms[name] / getattr(WEIGHTS, name) for name in ("ensemble", "cost", "rank"))]
     total = losses.total_loss(*plain, weights=(WEIGHTS.ensemble, WEIGHTS.cost, WEIGHTS.rank))
     torch.testing.assert_close(sum(terms.values()), total + terms["discrepancy"])
+
+
+def test_no_gradient_needs_an_answer_from_the_device(scene: Scene) -> None:
+    """On CUDA a step is one graph, and the gradients of these operations stop to look at their input."""
+    asking = {"CumprodBackward0", "ProdBackward0", "ProdBackward1", "MaskedSelectBackward0", "IndexPutBackward0"}
+    for objective in (scene.member_objective(), scene.joint(), scene.paper()):
+        terms = objective.terms(scene.batch, scene.member(scene.batch.inputs))
+        waiting = [term.grad_fn for term in terms.values() if term.grad_fn is not None]
+        seen = set()
+        while waiting:
+            node = waiting.pop()
+            if node not in seen:
+                seen.add(node)
+                waiting += [following for following, _ in node.next_functions if following is not None]
+        assert asking.isdisjoint(node.name() for node in seen)

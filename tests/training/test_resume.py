@@ -19,7 +19,7 @@ from irene.run import Run
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.train import TrainOptions, train
 
-EPOCHS = 4
+EPOCHS = 6
 TRAIN = f"""
 import sys, torch
 from irene.training.options import LoopOptions, OptimizerOptions
@@ -71,7 +71,6 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
         train_here(out)
     with pytest.raises(RunError, match="was begun with another seed; resume with the options"):
         train_here(out, resume=True, options=TrainOptions(members=2, backbones=("cnn",), device="cpu", seed=1))
-    untouched = (out / "stages" / "member-1.safetensors").read_bytes()
 
     resumed = train_here(out, resume=True)
 
@@ -82,7 +81,6 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
         entry["sha256"] for entry in resumed.manifest["members"]
     ]
     assert torch.equal(whole.bank("test").outputs, resumed.bank("test").outputs)
-    assert untouched
     written = [(record["stage"], record["epoch"]) for record in map(json.loads, lines(out))]
     assert written == [(f"member-{member}", epoch) for member in (1, 2) for epoch in range(EPOCHS)]
     losses = [[json.loads(line)["loss"] for line in lines(path)] for path in (tmp_path / "whole", out)]

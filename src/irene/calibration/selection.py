@@ -51,7 +51,7 @@ def choose_policy(bank: Bank, target: Target, average: Averaging, *, seed: int) 
     """The name of the policy that does best on folds of the bank it was not fitted on, and why it was chosen."""
     first, *others = CANDIDATES[bank.task]
     if len(bank) < LEARNED_FROM:
-        return first, f"{first}: {len(bank)} held-out samples, and a learned policy needs {LEARNED_FROM} to be safe"
+        return first, f"{first}: {len(bank)} samples to fit on, and a learned policy needs {LEARNED_FROM} to be safe"
     held_out = cross_validate(
         bank, (first, *others), average, target.unit, lambda curve: _quality_at_costs(curve, target.cost), seed=seed
     )
@@ -113,9 +113,8 @@ def _quality_at_costs(curve: Frontier, asked: float | None) -> Tensor:
         levels_L = (low + (asked - low) * torch.linspace(0.5, 1.5, 9, dtype=torch.float64)).clamp(low, high)
     total_N = torch.zeros(len(curve), dtype=torch.float64)
     for level in levels_L:
-        above = int(torch.searchsorted(curve.cost_M, level).clamp(1, max(len(curve.cost_M) - 1, 1)))
-        below = above - 1
-        above = min(above, len(curve.cost_M) - 1)
+        above = int(torch.searchsorted(curve.cost_M, level).clamp(max=len(curve.cost_M) - 1))
+        below = max(above - 1, 0)
         width = float(curve.cost_M[above] - curve.cost_M[below])
         share = (float(level) - float(curve.cost_M[below])) / width if width > 0 else 1.0
         for index, part in ((below, 1 - share), (above, share)):

@@ -83,13 +83,17 @@ def _table(path: Path, about: dict[str, Any]) -> Tensor:
 
 
 def _arrays(path: Path, shape: tuple[int, ...]) -> Tensor:
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"{path} is not a .npz file, or it is cut short: write it with numpy.savez(path, x=inputs)")
     try:
         with np.load(path, allow_pickle=False) as archive:
             inputs = as_inputs(archive["x"])
     except KeyError:
         raise DataError(f"{path} has no array x: write the inputs with numpy.savez(path, x=inputs)") from None
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} cannot be read as a .npz file: {error}") from None
+    if not len(inputs):
+        raise DataError(f"{path} holds no samples: its array x is empty")
     if tuple(inputs.shape[1:]) != shape:
         raise DataError(f"{path} has samples of shape {tuple(inputs.shape[1:])}, the run takes {shape}")
     return inputs

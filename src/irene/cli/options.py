@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -14,10 +15,12 @@ _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no"
 
 
 def number(text: str) -> float:
-    """A number that may end in K, M, G or T: 250M is 250 million."""
+    """A finite number that may end in K, M, G or T: 250M is 250 million."""
     factor = _SUFFIXES.get(text[-1:].upper(), 1.0)
-    digits = text[:-1] if factor != 1.0 else text
-    return float(digits) * factor
+    value = float(text[:-1] if factor != 1.0 else text) * factor
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 def share_or_count(text: str | None) -> float | int | None:
@@ -100,7 +103,7 @@ def convert(text: str, kind: Any) -> Any:
         return _looked_up(_TRUTH, text)
     if kind is int:
         value = number(text)
-        if value != int(value):
+        if not value.is_integer():
             raise ValueError(text)
         return int(value)
     return number(text) if kind is float else text

@@ -167,19 +167,14 @@ def default_out(flags: Flags) -> Path:
 
 @contextmanager
 def nothing_left_of(out: Path) -> Iterator[None]:
-    """Take a new run away again when a mistake came to light before anything was trained."""
-    fresh = not out.exists()
-    made = [folder for folder in out.parents if not folder.exists()]
+    """Take a new run away again, and the folders made for it, when a mistake showed before anything was trained."""
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         yield
     except IreneError:
-        if (
-            leads()
-            and fresh
-            and out.exists()
-            and not any((out / name).exists() for name in ("stages", "metrics.jsonl"))
-        ):
-            shutil.rmtree(out)
+        begun = any((out / name).exists() for name in ("stages", "metrics.jsonl"))
+        if leads() and made and not begun:
+            shutil.rmtree(out, ignore_errors=True)
             for folder in made:
                 if folder.exists() and not any(folder.iterdir()):
                     folder.rmdir()

@@ -181,7 +181,7 @@ def predicted_against_true(answers: Mapping[str, tuple[ArrayLike, ArrayLike]], c
 @_styled
 def learning_curves(runs: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
     """The training loss of every stage of every run, epoch by epoch: one panel a run."""
-    columns = min(3, len(runs))
+    columns = 2 if len(runs) == 4 else min(3, len(runs))
     rows = -(-len(runs) // columns)
     figure = Figure(figsize=(WIDTH, 0.4 + 2.3 * rows))
     panels = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)

@@ -16,6 +16,7 @@ from irene.types import Task
 class Selector(Policy):
     """Learned halting: features of each step go through an LSTM that answers h_t, the probability to halt now.
 
+    A linear path beside the LSTM starts it off as a threshold on the margin, the honest baseline.
     The hidden state starts at zero (A.1.1). The score is the logit of h_t, which unlike h_t itself never rounds
     to a tie at one; a threshold of 0 is h_t = 0.5. Nothing is drawn at random, so the same input always stops
     at the same step.
@@ -43,6 +44,8 @@ class Selector(Policy):
         self.register_buffer("std_F", torch.ones(len(self.features)))
         self.cell = nn.LSTMCell(len(self.features), hidden)
         self.out = nn.Linear(hidden, 1)
+        self.skip = nn.Linear(len(self.features), 1, bias=False)
+        self._start_from_threshold()
 
     def options(self) -> dict[str, Any]:
         return {"features": list(self.features), "hidden": self.hidden, "task": self.task}
@@ -81,10 +84,20 @@ class Selector(Policy):
         logit_B, (hidden, memory) = self._step(features_BF, (state["hidden"], state["memory"]))
         return logit_B, {"hidden": hidden, "memory": memory, **remembered}
 
+    @torch.no_grad()
+    def _start_from_threshold(self) -> None:
+        """Begin as a threshold on the margin (regression: on the spread), which training then improves on."""
+        for parameter in (self.out.weight, self.out.bias, self.skip.weight):
+            parameter.zero_()
+        for name, sign in (("margin", 1.0), ("running_spread", -1.0)):
+            if name in self.features:
+                self.skip.weight[0, self.features.index(name)] = sign
+
     def _zeros(self, batch: int, device: torch.device) -> tuple[Tensor, Tensor]:
         zeros_BD = torch.zeros(batch, self.hidden, device=device)
         return zeros_BD, zeros_BD
 
     def _step(self, features_BF: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        hidden, memory = self.cell((features_BF - self.mean_F) / self.std_F, state)
-        return self.out(hidden)[:, 0], (hidden, memory)
+        scaled_BF = (features_BF - self.mean_F) / self.std_F
+        hidden, memory = self.cell(scaled_BF, state)
+        return (self.out(hidden) + self.skip(scaled_BF))[:, 0], (hidden, memory)

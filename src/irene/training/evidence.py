@@ -18,8 +18,10 @@ from irene.types import Task
 class Evidence:
     """Tables over M samples and the t members so far, on the training device, updated in place.
 
-    features (M, t, F) are what the selector sees; error and loss (M, t) are of the running ensemble at each
-    step; member_loss and reference_loss (M,) are of the newest member and of the ensemble before it.
+    features (M, t, F) are what the selector sees. regret (M, t) is how far the answer at each step is from that
+    of all t members: one if the label differs plus the KL divergence, or the squared distance of values. It
+    needs no labels and says something about every sample, where errors say something about a few in a hundred.
+    member_loss and reference_loss (M,) are of the newest member and of the ensemble before it, for L_rank.
     """
 
     def __init__(
@@ -39,7 +41,7 @@ class Evidence:
         self.aggregation = aggregation or Aggregation.equal(outputs_MtHK.shape[1])
         self.outputs = outputs_MtHK.to(device, copy=True)  # `refresh` writes into it
         self.targets = targets.to(device)
-        self.features, self.error, self.loss, self.member_loss, self.reference_loss = self._tables()
+        self.features, self.regret, self.member_loss, self.reference_loss = self._tables()
 
     def __len__(self) -> int:
         return len(self.outputs)
@@ -52,17 +54,14 @@ class Evidence:
     def refresh(self, newest_MHK: Tensor) -> None:
         """Put in the newest member's outputs as they are now."""
         self.outputs[:, -1] = newest_MHK.to(self.outputs)
-        tables = (self.features, self.error, self.loss, self.member_loss, self.reference_loss)
+        tables = (self.features, self.regret, self.member_loss, self.reference_loss)
         for table, new in zip(tables, self._tables(), strict=True):
             table.copy_(new)
 
     @torch.no_grad()
-    def _tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    def _tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         features_MtF, means_MtK = feature_table(self.names, self.outputs, self.aggregation, self.task)
-        loss_Mt = losses.answer_loss(means_MtK, self.targets, self.task, self.scale_K)
-        error_Mt = loss_Mt
-        if self.task == "classification":
-            error_Mt = (means_MtK.argmax(2) != self.targets[:, None]).float()
         newest_M = losses.output_loss(self.outputs[:, -1], self.targets, self.task, self.scale_K)[:, 0]
-        reference_M = loss_Mt[:, -2] if loss_Mt.shape[1] > 1 else loss_Mt[:, -1]
-        return features_MtF, error_Mt, loss_Mt, newest_M, reference_M.clone()
+        before_M1K = means_MtK[:, -2:-1] if self.steps > 1 else means_MtK
+        reference_M = losses.answer_loss(before_M1K, self.targets, self.task, self.scale_K)[:, 0]
+        return features_MtF, losses.regret(means_MtK, self.task, self.scale_K), newest_M, reference_M

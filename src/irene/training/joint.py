@@ -72,7 +72,7 @@ class MemberObjective(Objective):
 class JointObjective(Objective):
     """The recipe that does not collapse: the member learns from its batches, the selector from evidence.
 
-    The selector gets the expected error and cost at its halting step, and its side of L_rank.
+    The selector gets the expected regret and cost at its halting step, and its side of L_rank.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class JointObjective(Objective):
         seen = self.evidence
         rows = torch.randint(len(seen), (self.batch_size,), device=seen.features.device)
         logits_BT = self.companion.halting_logits(seen.features[rows])
-        terms = expected_terms(logits_BT, seen.error[rows], seen.loss[rows], self.price)
+        terms = expected_terms(logits_BT, seen.regret[rows], self.price)
         terms["ensemble"] = self.weights.ensemble * terms["ensemble"]
         terms["cost"] = self.weights.cost * terms["cost"]
         if self.weights.rank:

@@ -77,6 +77,22 @@ def total_loss(
     return base + w1 * ensemble + w2 * cost + w3 * rank
 
 
+def regret(answers_BTK: Tensor, task: Task, scale_K: Tensor | None = None) -> Tensor:
+    """(B, T): how far the answer at each step is from the whole ensemble's, the last one.
+
+    Classification: one where the label differs, plus the KL divergence. Regression: the squared distance.
+    """
+    whole_B1K = answers_BTK[:, -1:]
+    if task == "classification":
+        changed_BT = (answers_BTK.argmax(2) != whole_B1K.argmax(2)).to(answers_BTK)
+        ratio_BTK = (whole_B1K.clamp_min(1e-8) / answers_BTK.clamp_min(1e-8)).log()
+        return changed_BT + (whole_B1K * ratio_BTK).sum(2)
+    distance_BTK = answers_BTK - whole_B1K
+    if scale_K is not None:
+        distance_BTK = distance_BTK / scale_K
+    return distance_BTK.square().mean(2)
+
+
 def expected_loss(p_BT: Tensor, loss_BT: Tensor) -> Tensor:
     """The expectation of a loss at the halting step: the soft objective that needs no sampling."""
     return (p_BT * loss_BT).sum(1).mean()

@@ -16,7 +16,6 @@ from irene.training.objective import Objective
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.schedules import Schedule
 
-LOSS_SHARE = 0.1  # of the soft loss beside the error at the halting step: a gradient where the error has none
 PRICE_STEP = 0.02
 PRICE_MOST = 10.0
 REACH = 0.01  # how far inside the reachable costs a wish is kept, as a share of their range
@@ -50,11 +49,11 @@ class Price:
         return term
 
 
-def expected_terms(logits_BT: Tensor, error_BT: Tensor, loss_BT: Tensor, price: Price) -> dict[str, Tensor]:
-    """E_p[error + a little loss at the halting step] + price * E_p[cost]: no sampling, no collapse."""
+def expected_terms(logits_BT: Tensor, regret_BT: Tensor, price: Price) -> dict[str, Tensor]:
+    """E_p[regret at the halting step] + price * E_p[cost]: no sampling, no collapse."""
     p_BT = maths.halting_distribution(maths.force_last(logits_BT.sigmoid()))
     return {
-        "ensemble": losses.expected_loss(p_BT, error_BT + LOSS_SHARE * loss_BT),
+        "ensemble": losses.expected_loss(p_BT, regret_BT),
         "cost": price.charge(p_BT),
     }
 
@@ -76,8 +75,7 @@ class _FitSelector(Objective):
         self.price = price
 
     def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:
-        rows = batch.index
-        return expected_terms(output, self.evidence.error[rows], self.evidence.loss[rows], self.price)
+        return expected_terms(output, self.evidence.regret[batch.index], self.price)
 
     def figures(self) -> dict[str, float]:
         return {"price": float(self.price.value)}

@@ -20,7 +20,7 @@ from irene import __version__
 from irene.bank import Bank
 from irene.data import Data, load, split
 from irene.data.samples import Samples
-from irene.errors import OptionError, RunError
+from irene.errors import DataError, OptionError, RunError
 from irene.evaluation import metrics
 from irene.files import as_json
 from irene.halting.rule import Aggregation
@@ -125,6 +125,11 @@ def train(
     started = datetime.now(UTC)
     try:
         trained = chosen.train(training)
+    except (DataError, OptionError):
+        begun = (run.path / "metrics.jsonl").exists() or (run.path / "stages").exists()
+        if here.leads and not begun:  # a mistake that showed at once leaves nothing behind
+            shutil.rmtree(run.path)
+        raise
     finally:
         recorder.close()
     if here.leads:

@@ -1,0 +1,131 @@
+"""`irene predict` gives what the run's cascade answers, whatever the files and the format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from irene.cli import main
+from irene.run import Run
+
+Irene = Callable[..., Any]
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.fixture(scope="session")
+def photo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on dark and light images, in the folder beside them."""
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for name, level in (("dark", 40), ("light", 200)):
+        (folder / "photos" / name).mkdir(parents=True)
+        for number in range(12):
+            pixels = rng.integers(level - 30, level + 30, (6, 6), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / "photos" / name / f"{number:02}.png")
+    flags = ["--members", "2", "--epochs", "5", "--batch-size", "8", "--out", str(folder / "run")]
+    assert main(["train", "average", "--data", f"folder:{folder / 'photos'}", *flags]) == 0
+    return folder / "run"
+
+
+def test_arrays(irene: Irene, run_folder: Path, files: Path) -> None:
+    done = irene("predict", run_folder, files / "points.npz", "--probs", "--batch-size", "50")
+    assert done.code == 0
+    rows = rows_of(done.out)
+    assert list(rows[0]) == ["file", "row", "label", "class", "probability", "members_used", "p_0", "p_1", "p_2"]
+    inputs = torch.from_numpy(np.load(files / "points.npz")["x"]).float()
+    answer = Run.open(run_folder).cascade().predict(inputs)
+    assert [int(row["label"]) for row in rows] == answer.labels.tolist()
+    assert [int(row["members_used"]) for row in rows] == answer.members_used.tolist()
+    assert [int(row["row"]) for row in rows] == list(range(240))
+    probs = torch.tensor([[float(row[f"p_{name}"]) for name in range(3)] for row in rows])
+    torch.testing.assert_close(probs, answer.probs, atol=1e-5, rtol=0)
+    mean = answer.members_used.double().mean()
+    assert f"240 samples, {mean:.2f} members a sample" in done.err
+
+
+def test_a_table_by_the_columns_of_training(irene: Irene, table_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("note,size,colour\nfirst,0.1,red\nsecond,2.2,blue\nthird,2.2,violet\n")
+    rows = irene("predict", table_run, tmp_path / "new.csv", "--json").json["predictions"]
+    inputs = torch.tensor([[0, 0, 1, 0.1], [1, 0, 0, 2.2], [0, 0, 0, 2.2]])  # blue, green, red; size
+    answer = Run.open(table_run).cascade().predict(inputs)
+    names = ["ash", "elm", "oak"]
+    assert [row["class"] for row in rows] == [names[label] for label in answer.labels.tolist()]
+    assert [row["probability"] for row in rows] == pytest.approx(answer.probs.max(1).values.tolist(), abs=1e-5)
+
+
+def test_images_and_folders_in_the_order_named(irene: Irene, photo_run: Path) -> None:
+    photos = photo_run.parent / "photos"
+    single = photos / "dark" / "03.png"
+    rows = rows_of(irene("predict", photo_run, single, photos / "light", "--batch-size", "5").out)
+    assert [row["file"] for row in rows] == [str(single), *(str(path) for path in sorted((photos / "light").iterdir()))]
+    assert [row["class"] for row in rows] == ["dark", *["light"] * 12]
+    assert {row["members_used"] for row in rows} == {"2"}
+
+
+def test_values_by_their_names(irene: Irene, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
+    np.savez(tmp_path / "curve.npz", x=x, y=x.sum(1), classes=np.array(["height"]))
+    data = ("--data", f"npz:{tmp_path / 'curve.npz'}", "--epochs", "2", "--batch-size", "16")
+    assert irene("train", "average", *data, "--members", "2", "--out", tmp_path / "run").code == 0
+    out = tmp_path / "deep" / "answers.jsonl"
+    done = irene("predict", tmp_path / "run", tmp_path / "curve.npz", "--out", out)
+    assert (done.code, done.out) == (0, "")
+    values = [json.loads(line)["values"]["height"] for line in out.read_text().splitlines()]
+    expected = Run.open(tmp_path / "run").cascade().predict(torch.from_numpy(x).float()).values[:, 0]
+    assert values == pytest.approx(expected.tolist(), rel=1e-4, abs=1e-5)
+    rows = rows_of(irene("predict", tmp_path / "run", tmp_path / "curve.npz").out)
+    assert list(rows[0]) == ["file", "row", "height", "members_used"]
+
+
+def test_out_and_format(irene: Irene, run_folder: Path, files: Path, tmp_path: Path) -> None:
+    points = files / "points.npz"
+    printed = irene("predict", run_folder, points).out
+    said = irene("predict", run_folder, points, "--out", tmp_path / "a.csv", "--json").json
+    assert (tmp_path / "a.csv").read_text() == printed
+    assert (said["samples"], said["out"]) == (240, str(tmp_path / "a.csv"))
+    lines = irene("predict", run_folder, points, "--format", "jsonl").out.splitlines()
+    rows = rows_of(printed)
+    assert [json.loads(line)["class"] for line in lines] == [row["class"] for row in rows]
+    assert said["mean_members"] == pytest.approx(sum(int(row["members_used"]) for row in rows) / 240)
+
+
+def test_files_that_do_not_fit(irene: Irene, run_folder: Path, photo_run: Path, files: Path, tmp_path: Path) -> None:
+    image = next((photo_run.parent / "photos" / "dark").iterdir())
+    (tmp_path / "notes.txt").write_text("hello")
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
+    (tmp_path / "broken.png").write_bytes(b"\x89PNG and no more")
+    np.savez(tmp_path / "narrow.npz", x=np.zeros((2, 3)))
+    np.savez(tmp_path / "none.npz", x=np.zeros((0, 5)))
+    np.savez(tmp_path / "other.npz", y=np.zeros(2))
+    np.savez(tmp_path / "pickled.npz", x=np.array([{}, {}], dtype=object))
+    (tmp_path / "empty").mkdir()
+    out = tmp_path / "answers.csv"
+    for run, file, words in (
+        (run_folder, tmp_path / "nowhere.npz", "nowhere.npz is not there"),
+        (run_folder, tmp_path / "notes.txt", "is of no kind that can be read"),
+        (run_folder, tmp_path / "broken.npz", "is not a .npz file, or it is cut short"),
+        (run_folder, tmp_path / "pickled.npz", "cannot be read as a .npz file"),
+        (run_folder, tmp_path / "narrow.npz", "samples of shape (3,), the run takes (5,)"),
+        (run_folder, tmp_path / "none.npz", "holds no samples"),
+        (run_folder, tmp_path / "other.npz", "has no array x"),
+        (run_folder, image, "holds images and the run takes rows of 5 features"),
+        (run_folder, files / "table.csv", "was not trained on one"),
+        (photo_run, tmp_path / "broken.png", "cannot be read as an image"),
+        (photo_run, tmp_path / "empty", "holds no images"),
+    ):
+        assert words in irene("predict", run, file, "--out", out).mistake
+    assert "--format must be csv or jsonl" in irene("predict", run_folder, image, "--format", "xml").mistake
+    assert not out.exists()

@@ -1,0 +1,141 @@
+"""Figures replayed from banks are those of running the members, and comparisons compare like with like."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from irene.data import Data, from_arrays
+from irene.errors import DataError, RunError
+from irene.evaluation import metrics
+from irene.evaluation.evaluate import Evaluation, evaluate, evaluate_on, frontier, gain_over, labels, reference, utility
+from irene.halting.policies import Margin
+from irene.run import Run
+from irene.training.options import LoopOptions
+from irene.training.train import TrainOptions, train
+
+
+@pytest.mark.parametrize("method", ["single", "average", "irene", "sparse-moe"])
+def test_replay_equals_running_the_members(runs: dict[str, Run], blobs: Data, method: str) -> None:
+    evaluation = evaluate(runs[method])
+    prediction = runs[method].predictor().predict(blobs.test.read(range(len(blobs.test))))
+    torch.testing.assert_close(evaluation.prediction.outputs, prediction.outputs)
+    assert torch.equal(evaluation.prediction.members_used, prediction.members_used)
+    figures = evaluate_on(runs[method], blobs, batch_size=17)
+    assert figures.pop("used") == evaluation.figures["used"]
+    assert figures == pytest.approx({key: value for key, value in evaluation.figures.items() if key != "used"})
+
+
+def test_figures_are_those_of_training(runs: dict[str, Run]) -> None:
+    for run in runs.values():
+        for split in ("heldout", "test"):
+            assert evaluate(run, split).figures == run.figures[split]
+
+
+def test_flops_and_ms_count_the_members_that_ran(runs: dict[str, Run]) -> None:
+    evaluation = evaluate(runs["irene"])
+    each = [cost.flops for cost in runs["irene"].costs]
+    expected = np.mean([sum(each[:used]) for used in evaluation.prediction.members_used.tolist()])
+    assert evaluation.figures["flops"] == pytest.approx(expected)
+
+
+def test_who_stops_early(runs: dict[str, Run]) -> None:
+    assert [name for name, run in runs.items() if evaluate(run).stops_early] == ["irene", "sparse-moe"]
+
+
+def test_no_such_split(runs: dict[str, Run]) -> None:
+    with pytest.raises(RunError, match="no bank of the train split"):
+        evaluate(runs["single"], "train")
+
+
+def test_the_frontier_holds_what_each_threshold_gives(runs: dict[str, Run]) -> None:
+    evaluation = evaluate(runs["average"])
+    points = set(zip(*frontier(evaluation, Margin(), most=10_000), strict=True))
+    for threshold in (0.05, 0.3, 0.6, 0.9):
+        replayed = evaluation.bank.replay(Margin(threshold))
+        cost = float(replayed.members_used.double().mean())
+        right = metrics.accuracy(replayed.probs, evaluation.bank.targets)
+        assert any(cost == pytest.approx(c) and right == pytest.approx(r) for c, r in points)
+
+
+def test_the_frontier_runs_from_one_member_to_all_and_is_thinned(runs: dict[str, Run]) -> None:
+    cost, quality = frontier(evaluate(runs["irene"]), most=9)
+    assert len(cost) == len(quality) <= 9
+    assert cost == sorted(cost)
+    assert (cost[0], cost[-1]) == (1.0, 3.0)
+
+
+def test_the_frontier_of_regression_is_in_rmse(regression_runs: list[Run]) -> None:
+    evaluation = evaluate(regression_runs[1])
+    _, rmse = frontier(evaluation)
+    whole = evaluation.bank.replay(aggregation=evaluation.run.aggregation)
+    assert rmse[-1] == pytest.approx(math.sqrt(metrics.mse(whole.values, evaluation.bank.targets)))
+
+
+def test_utility_needs_both_references(runs: dict[str, Run], blobs: Data, tmp_path: Path) -> None:
+    single, average, irene = (evaluate(runs[name]) for name in ("single", "average", "irene"))
+    expected = metrics.utility(
+        irene.figures["accuracy"],
+        irene.figures["cost"],
+        single=single.figures["accuracy"],
+        average=average.figures["accuracy"],
+    )
+    assert utility(irene, [single, average, irene]) == pytest.approx(expected, nan_ok=True)
+    assert math.isnan(utility(irene, [average, irene]))
+    assert math.isnan(utility(irene, [single, irene]))
+    two = train("average", blobs, tmp_path / "two", options=TrainOptions(members=2), loop=LoopOptions(epochs=1))
+    assert math.isnan(utility(irene, [single, evaluate(two), irene]))
+
+
+def test_utility_is_one_for_both_references(runs: dict[str, Run]) -> None:
+    single, average = (evaluate(runs[name]) for name in ("single", "average"))
+    single = replace(single, figures=single.figures | {"accuracy": 0.8})
+    average = replace(average, figures=average.figures | {"accuracy": 0.9})
+    for evaluation in (single, average):
+        assert utility(evaluation, [single, average]) == pytest.approx(1)
+
+
+def test_references_are_of_the_same_samples(runs: dict[str, Run]) -> None:
+    irene, average = evaluate(runs["irene"]), evaluate(runs["average"])
+    manifest = runs["average"].manifest
+    other = manifest | {"data": manifest["data"] | {"fingerprint": "of other data"}}
+    elsewhere = replace(average, run=Run(runs["average"].path, other))
+    fewer = replace(average, bank=average.bank.rows(torch.arange(10)))
+    assert reference([elsewhere, fewer, irene], "average", irene) is None
+    assert reference([elsewhere, fewer, average], "average", irene) is average
+
+
+def test_gain_is_the_difference_of_accuracies(runs: dict[str, Run]) -> None:
+    one, other = evaluate(runs["irene"]), evaluate(runs["sparse-moe"])
+    mean, low, high = gain_over(one, other)
+    assert mean == pytest.approx(one.figures["accuracy"] - other.figures["accuracy"])
+    assert low <= mean <= high
+
+
+def test_labels_are_short_and_tell_runs_apart(runs: dict[str, Run]) -> None:
+    irene = evaluate(runs["irene"])
+
+    def at(path: str) -> Evaluation:
+        return replace(irene, run=Run(Path(path), runs["irene"].manifest))
+
+    assert labels([evaluate(runs["single"]), irene]) == ["single", "irene"]
+    assert labels([at("a/one"), at("a/two")]) == ["one", "two"]
+    assert labels([at("a/one"), at("b/one")]) == ["a/one", "b/one"]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "words"),
+    [
+        (np.zeros((40, 4)), np.arange(40) % 3, "samples of shape"),
+        (np.zeros((40, 5)), np.arange(40) % 4, "other classes"),
+        (np.zeros((40, 5)), np.arange(40) / 7, "is for regression"),
+    ],
+)
+def test_data_that_does_not_fit_is_refused(runs: dict[str, Run], x: object, y: object, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        evaluate_on(runs["single"], from_arrays(x, y))

@@ -1,0 +1,33 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from irene.evaluation.numbers import plain, si
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "-"),
+        (math.nan, "-"),
+        (0.0, "0.00"),
+        (1.255, "1.25"),
+        (-2.5, "-2.50"),
+        (0.00123, "0.00123"),
+        (12345.0, "1.23e+04"),
+    ],
+)
+def test_plain(value: float | None, shown: str) -> None:
+    assert plain(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0, "0"), (999, "999"), (999.6, "1K"), (1807616, "1.81M"), (5.4e9, "5.4G"), (2e12, "2T"), (5e15, "5e+03T")],
+)
+def test_si(value: float, shown: str) -> None:
+    assert si(value) == shown

@@ -1,0 +1,100 @@
+"""A report says what the runs achieve, in one file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from irene.errors import RunError
+from irene.evaluation.evaluate import evaluate
+from irene.evaluation.facts import facts, flatten, learning
+from irene.evaluation.report import headline, render_report, write_report
+from irene.run import Run
+
+
+def test_everything_is_in_the_report(runs: dict[str, Run], tmp_path: Path) -> None:
+    path = write_report(list(runs.values()), tmp_path / "report.html")
+    text = path.read_text()
+    for run in runs.values():
+        assert run.method in text
+        assert run.manifest["data"]["fingerprint"] in text
+        assert str(run.path) in text
+    accuracy = evaluate(runs["irene"]).figures["accuracy"]
+    assert f"<td>{accuracy:.2%}</td>" in text
+    assert text.count("<svg") == 4
+    for heading in ("Accuracy against cost", "Members a sample used", "honest", "Learning curves", "What was run"):
+        assert heading in text
+    assert "loop.epochs=3" in text
+    assert "against average" in text
+
+
+def test_a_report_of_regression(regression_runs: list[Run]) -> None:
+    evaluations = [evaluate(run) for run in regression_runs]
+    text = render_report(evaluations)
+    assert "RMSE against cost" in text
+    assert "Predicted against true" in text
+    assert f"{evaluations[1].figures['rmse']:.4g}" in headline(evaluations, ["average", "irene"])
+
+
+def test_one_run_is_enough(runs: dict[str, Run]) -> None:
+    assert "with one model." in render_report([evaluate(runs["single"])])
+
+
+def test_the_headline_compares_with_the_average(runs: dict[str, Run]) -> None:
+    average, irene = evaluate(runs["average"]), evaluate(runs["irene"])
+    said = headline([average, irene], ["average", "irene"])
+    share = irene.figures["cost"] / 3
+    assert said.startswith(f"irene answers {irene.figures['accuracy']:.1%} of the blobs test samples right")
+    assert said.endswith(f"the whole average ensemble at {share:.0%} of its cost.")
+    alone = headline([irene], ["irene"])
+    assert alone.endswith(f"with {irene.figures['cost']:.2f} of its 3 members a sample.")
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "words"),
+    [(0.9, "as many as"), (0.92, "2.0 points more than"), (0.885, "1.5 points fewer than")],
+)
+def test_the_headline_is_honest(runs: dict[str, Run], accuracy: float, words: str) -> None:
+    average, irene = evaluate(runs["average"]), evaluate(runs["irene"])
+    average.figures["accuracy"], irene.figures["accuracy"] = 0.9, accuracy
+    assert f"{words} the whole average ensemble" in headline([average, irene], ["average", "irene"])
+
+
+def test_runs_of_two_tasks_need_two_reports(runs: dict[str, Run], regression_runs: list[Run], tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="one task"):
+        write_report([runs["single"], regression_runs[0]], tmp_path / "report.html")
+    with pytest.raises(RunError, match="at least one run"):
+        write_report([], tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_facts_tell_how_to_run_it_again(runs: dict[str, Run]) -> None:
+    run = Run(runs["irene"].path, {**runs["irene"].manifest, "command": "irene train irene"})
+    told = facts(run)
+    assert told["command"] == "irene train irene"
+    assert told["members"] == "mlp, mlp, mlp"
+    assert "192 train" in told["data"]
+    assert told["policy"].startswith("selector, threshold ")
+    assert facts(runs["single"])["policy"] == "never"
+    assert "command" not in facts(runs["single"])
+
+
+def test_options_are_flattened() -> None:
+    assert flatten({"a": {"b": 1, "c": {"d": None}}, "e": [1, 2]}) == {"a.b": "1", "a.c.d": "null", "e": "[1, 2]"}
+
+
+def test_learning_curves_come_from_the_metrics(runs: dict[str, Run]) -> None:
+    curves = learning(runs["irene"])
+    assert list(curves) == ["member-1", "member-2", "member-3"]  # and not the selector's
+    first = json.loads((runs["irene"].path / "metrics.jsonl").read_text().splitlines()[0])
+    assert curves["member-1"][0] == first["base"]
+    assert all(len(losses) == 3 for losses in curves.values())
+
+
+def test_a_run_without_metrics_has_no_curves(runs: dict[str, Run], tmp_path: Path) -> None:
+    assert learning(Run(tmp_path, {})) == {}
+    (tmp_path / "metrics.jsonl").write_text('{"stage": "member-1"\n')
+    with pytest.raises(RunError, match=r"metrics.jsonl: has a line"):
+        learning(Run(tmp_path, {}))

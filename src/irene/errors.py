@@ -1,12 +1,12 @@
 """Every error irene raises on purpose, as one tree.
 
     IreneError
-    ├── DataError           a data source is missing, damaged or not what was expected
-    ├── OptionError         an option has a value that cannot work            (also a ValueError)
+    ├── DataError           a data source is missing, damaged or not what was expected   (also a ValueError)
+    ├── OptionError         an option has a value that cannot work                           (also a ValueError)
     ├── RunError            a run directory is missing, damaged or unfinished
     ├── TrainingError       training had to stop (a loss became NaN, a worker died)
     ├── CalibrationError    what was asked for cannot be reached with these members
-    └── MissingExtraError   an optional dependency is not installed           (also an ImportError)
+    └── MissingExtraError   an optional dependency is not installed                          (also an ImportError)
 
 Messages are one line: what was expected, what came, and what to do.
 """
@@ -18,7 +18,7 @@ class IreneError(Exception):
     """Base of every error irene raises on purpose."""
 
 
-class DataError(IreneError):
+class DataError(IreneError, ValueError):
     """A data source is missing, damaged or not what was expected."""
 
 

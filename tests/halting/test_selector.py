@@ -10,6 +10,7 @@ import torch
 from irene.bank import Bank
 from irene.errors import OptionError
 from irene.halting.features import FEATURES, feature_table
+from irene.halting.policies import Margin, Spread
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
 from irene.models import MemberSpec, build
@@ -53,6 +54,7 @@ def test_standardised_features_have_mean_zero_and_spread_one(make_bank: Callable
 def test_features_are_scaled_before_they_are_looked_at() -> None:
     features = 5 + 3 * torch.randn(40, 3, 5)
     selector = Selector()
+    torch.nn.init.normal_(selector.out.weight)
     plain = selector.halting_logits((features - features.mean((0, 1))) / features.std((0, 1), correction=0))
     selector.standardise(features)
     torch.testing.assert_close(selector.halting_logits(features), plain, rtol=1e-4, atol=1e-5)
@@ -77,8 +79,21 @@ def test_a_feature_of_tiny_units_is_still_scaled() -> None:
     assert selector.std_F.item() == pytest.approx(2.9e-10, rel=0.2)
 
 
+def test_it_begins_as_a_threshold_on_the_margin_or_the_spread(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(50)
+    path, margin = bank.trajectory(Selector()), bank.trajectory(Margin())
+    assert torch.equal(path.scores_NT.flatten().argsort(stable=True), margin.scores_NT.flatten().argsort(stable=True))
+    bank = make_bank(50, task="regression")
+    path, spread = bank.trajectory(Selector(task="regression")), bank.trajectory(Spread())
+    torch.testing.assert_close(path.scores_NT, spread.scores_NT)
+    assert not bank.trajectory(Selector(task="regression", features=["shift"])).scores_NT.any()
+
+
 def test_gradients_reach_every_weight() -> None:
     selector = Selector()
+    with torch.no_grad():
+        for parameter in selector.parameters():  # away from its start, where the output layer is still zero
+            parameter.normal_()
     selector.halting_logits(torch.randn(6, 3, 5)).sigmoid().sum().backward()
     assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in selector.parameters())
 

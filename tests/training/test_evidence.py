@@ -7,16 +7,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from scipy.special import rel_entr
 from torch import Tensor
 
 from irene.bank import Bank
 from irene.halting.features import FEATURES, feature_table
 from irene.halting.rule import Aggregation
+from irene.training import losses
 from irene.training.evidence import Evidence
 from irene.types import Task
 
 CPU = torch.device("cpu")
-TABLES = ("features", "error", "loss", "member_loss", "reference_loss")
+TABLES = ("features", "regret", "member_loss", "reference_loss")
 
 
 def make(bank: Bank, outputs: Tensor | None = None, scale: Tensor | None = None) -> Evidence:
@@ -36,10 +38,11 @@ def test_tables_of_classes_are_of_the_running_ensemble(make_bank: Callable[..., 
     assert (len(evidence), evidence.steps) == (40, 3)
     probs = bank.outputs[:, :, 0].double().softmax(2).numpy()
     labels = bank.targets.numpy()
+    whole = probs.mean(1)
     for t in range(3):
         mean = probs[:, : t + 1].mean(1)
-        np.testing.assert_array_equal(evidence.error[:, t].numpy(), mean.argmax(1) != labels)
-        np.testing.assert_allclose(evidence.loss[:, t].numpy(), -np.log(mean[np.arange(40), labels]), rtol=1e-4)
+        expected = (mean.argmax(1) != whole.argmax(1)) + rel_entr(whole, mean).sum(1)
+        np.testing.assert_allclose(evidence.regret[:, t].numpy(), expected, rtol=1e-4, atol=1e-5)
     own, before = probs[np.arange(40), 2, labels], probs[:, :2].mean(1)[np.arange(40), labels]
     np.testing.assert_allclose(evidence.member_loss.numpy(), -np.log(own), rtol=1e-4)
     np.testing.assert_allclose(evidence.reference_loss.numpy(), -np.log(before), rtol=1e-4)
@@ -53,9 +56,8 @@ def test_tables_of_values_count_errors_in_units_of_the_spread(make_bank: Callabl
     evidence = make(bank, scale=scale)
     values, targets = bank.outputs[:, :, 0].double(), bank.targets.double()
     for t in range(3):
-        error = ((values[:, : t + 1].mean(1) - targets) / scale).square().mean(1)
-        torch.testing.assert_close(evidence.loss[:, t].double(), error, rtol=1e-4, atol=1e-4)
-    assert torch.equal(evidence.error, evidence.loss)
+        distance = ((values[:, : t + 1].mean(1) - values.mean(1)) / scale).square().mean(1)
+        torch.testing.assert_close(evidence.regret[:, t].double(), distance, rtol=1e-4, atol=1e-4)
     own = ((values[:, 2] - targets) / scale).square().mean(1)
     torch.testing.assert_close(evidence.member_loss.double(), own, rtol=1e-4, atol=1e-4)
 
@@ -88,4 +90,4 @@ def test_weights_and_temperatures_shape_the_tables(make_bank: Callable[..., Bank
         bank.outputs, bank.targets, names=("margin",), task="classification", device=CPU, aggregation=aggregation
     )
     _, means = feature_table(("margin",), bank.outputs, aggregation, "classification")
-    assert torch.equal(evidence.error, (means.argmax(2) != bank.targets[:, None]).float())
+    assert torch.equal(evidence.regret, losses.regret(means, "classification"))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax, rel_entr, softmax
 from sklearn.metrics import log_loss, mean_squared_error
 from torch import Tensor
 
@@ -131,6 +131,25 @@ def test_rank_loss_charges_what_a_member_is_worse_by_on_samples_that_reach_it(se
 def test_total_loss_weighs_its_terms() -> None:
     terms = [torch.tensor(value) for value in (1.0, 10.0, 100.0, 1000.0)]
     assert losses.total_loss(*terms, weights=(0.5, 0.25, 2.0)).item() == 1 + 5 + 25 + 2000
+
+
+def test_regret_is_the_distance_from_the_whole_ensembles_answer() -> None:
+    answers = torch.randn(30, 3, 4).softmax(2)
+    found = losses.regret(answers, "classification").numpy()
+    probs = answers.double().numpy()
+    for t in range(3):
+        differs = probs[:, t].argmax(1) != probs[:, 2].argmax(1)
+        divergence = rel_entr(probs[:, 2], probs[:, t]).sum(1)
+        np.testing.assert_allclose(found[:, t], differs + divergence, rtol=1e-4, atol=1e-6)
+    assert not found[:, 2].any()
+    values = torch.randn(30, 3, 2)
+    expected = (((values - values[:, -1:]) / SCALE).square()).mean(2)
+    torch.testing.assert_close(losses.regret(values, "regression", SCALE), expected)
+    torch.testing.assert_close(losses.regret(values, "regression"), (values - values[:, -1:]).square().mean(2))
+
+
+def test_regret_of_an_impossible_answer_is_finite() -> None:
+    assert losses.regret(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), "classification").isfinite().all()
 
 
 def test_expected_loss_is_the_loss_at_the_halting_step() -> None:

@@ -53,11 +53,10 @@ def test_a_price_without_a_wish_stays() -> None:
 
 def test_expected_terms_of_certain_decisions_are_those_at_the_halting_step() -> None:
     logits_BT = torch.tensor([[50.0, 0.0, 0.0], [-50.0, 50.0, 0.0], [-50.0, -50.0, -50.0]])
-    error_BT, loss_BT = torch.rand(3, 3), torch.rand(3, 3)
+    regret_BT = torch.rand(3, 3)
     price = Price(torch.ones(3), asked=None, start=0.5, device=CPU)
-    terms = expected_terms(logits_BT, error_BT, loss_BT, price)
-    at = (error_BT + 0.1 * loss_BT).diagonal().mean()
-    torch.testing.assert_close(terms["ensemble"], at)
+    terms = expected_terms(logits_BT, regret_BT, price)
+    torch.testing.assert_close(terms["ensemble"], regret_BT.diagonal().mean())
     assert terms["cost"].item() == pytest.approx(0.5 * 2)
 
 
@@ -74,5 +73,5 @@ def test_a_fitted_selector_costs_what_was_asked_and_sends_on_the_samples_that_ga
         h_NT = selector.halting_logits(evidence.features).sigmoid()
     expected = 1 + (1 - h_NT[:, 0]) + (1 - h_NT[:, 0]) * (1 - h_NT[:, 1])
     assert expected.mean().item() == pytest.approx(asked, abs=0.05)
-    wrong = evidence.error[:, 0] == 1
-    assert h_NT[wrong, 0].mean() < h_NT[~wrong, 0].mean() - 0.2
+    changes = evidence.regret[:, 0] > 1  # the answer of all members is another than the first one's
+    assert h_NT[changes, 0].mean() < h_NT[~changes, 0].mean() - 0.2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,11 @@ import torch
 from rich.console import Console
 
 from irene import __version__
-from irene.bank import Bank
 from irene.data.samples import Data
 from irene.errors import IreneError, OptionError, TrainingError
-from irene.halting.policies import Never
 from irene.run import Run
 from irene.training.options import LoopOptions, OptimizerOptions
-from irene.training.train import TrainOptions, default_backbone, evaluate_bank, pick_device, train
-from irene.types import Cost
+from irene.training.train import TrainOptions, default_backbone, pick_device, train
 
 LOOP = LoopOptions(epochs=4, batch_size=32, optimizer=OptimizerOptions(lr=0.05))
 ON_CPU = TrainOptions(members=2, device="cpu")
@@ -116,8 +112,8 @@ def test_a_loss_that_explodes_leaves_an_unfinished_run(tmp_path: Path, blobs: Da
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"method": "avrage"}, r"unknown method 'avrage', did you mean average\?"),
-        ({"method": "zzz"}, r"unknown method 'zzz' \(there are: single, average"),
+        ({"method": "avrage"}, r"'avrage'.* average"),
+        ({"method": "zzz"}, r"'zzz'.* \(there are:? single, average"),
         ({"data": "digitz"}, "digits"),
         ({"options": TrainOptions(backbones=("resnet99",), device="cpu")}, "no backbone is called 'resnet99'"),
         ({"options": TrainOptions(backbones=("cnn",), device="cpu")}, r"takes images .* use 'mlp'"),
@@ -160,13 +156,3 @@ def test_a_backbone_is_chosen_by_the_shape() -> None:
     assert default_backbone((7,)) == "mlp"
     assert default_backbone((1, 8, 8)) == "cnn"
     assert default_backbone((3, 32, 32)) == "resnet32"
-
-
-def test_figures_count_the_cost_of_what_ran(make_bank: Callable[..., Bank]) -> None:
-    costs = (Cost(flops=1.0, ms=0.1), Cost(flops=10.0, ms=0.2), Cost(flops=100.0, ms=0.4))
-    bank = make_bank(10, costs=costs)
-    stopped = bank.trajectory(Never()).stop_at(torch.tensor([1] * 5 + [3] * 5))
-    figures = evaluate_bank(bank, stopped)
-    assert figures["cost"] == 2
-    assert figures["flops"] == pytest.approx((5 * 1 + 5 * 111) / 10)
-    assert figures["ms"] == pytest.approx((5 * 0.1 + 5 * 0.7) / 10)

@@ -17,10 +17,9 @@ from irene.cli.loading import load_data
 from irene.cli.output import Output, leads
 from irene.cli.tables import comparison
 from irene.errors import IreneError, OptionError
-from irene.models.names import near
 from irene.run import Run
 from irene.training.method import Method
-from irene.training.methods import METHODS
+from irene.training.methods import find_method
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.schedules import Schedule
 from irene.training.train import TrainOptions
@@ -95,13 +94,6 @@ def run_training(flags: Flags, console: Console) -> Run:
     if leads() and "command" not in run.manifest:
         run.write(command=flags.command)
     return run
-
-
-def find_method(name: str) -> Method:
-    """The method of this name."""
-    if name not in METHODS:
-        raise OptionError(f"no method is called {name!r}{near(name, METHODS)} (there are {', '.join(METHODS)})")
-    return METHODS[name]
 
 
 def method_options(method: Method, flags: Flags) -> Any:

@@ -91,7 +91,7 @@ class Stage:
     def epoch(self, epoch: int, figures: dict[str, float]) -> None:
         """Record the figures of one epoch and move the bar."""
         self._recorder.write({"stage": self._name, "epoch": epoch, **figures})
-        self._advance(f"loss {figures['loss']:.3f}")
+        self._advance(f"loss {figures.get('base', figures['loss']):.3f}")
 
 
 def _is_after(line: str, stage: str, epoch: int) -> bool:

@@ -16,8 +16,9 @@ from irene.training.objective import Objective
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.schedules import Schedule
 
-PRICE_STEP = 0.02
-PRICE_MOST = 10.0
+PRICE_STEP = 0.005  # of dual ascent: how fast the price moves with the cost's distance from the wish
+PRICE_DAMPING = 1.0  # how strongly that distance acts at once; without it the price swings for ever
+PRICE_MOST = 1.0  # a regret of one is a changed answer: no member is worth more
 REACH = 0.01  # how far inside the reachable costs a wish is kept, as a share of their range
 
 
@@ -42,11 +43,11 @@ class Price:
     def charge(self, p_BT: Tensor) -> Tensor:
         """The cost term of a batch (Eq. 11, times the price), after which the price has moved."""
         cost = losses.cost_loss(p_BT, self.costs_T[: p_BT.shape[1]])
-        term = self.value.clone() * cost
-        if self.asked is not None:
-            with torch.no_grad():
-                self.value.add_(PRICE_STEP * (cost - self.asked)).clamp_(-PRICE_MOST, PRICE_MOST)
-        return term
+        if self.asked is None:
+            return self.value * cost
+        excess = cost.detach() - self.asked
+        self.value.add_(PRICE_STEP * excess).clamp_(-PRICE_MOST, PRICE_MOST)
+        return (self.value + PRICE_DAMPING * excess) * cost
 
 
 def expected_terms(logits_BT: Tensor, regret_BT: Tensor, price: Price) -> dict[str, Tensor]:

@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from irene.bank import Bank
 from irene.data import Data, load, split
 from irene.data.samples import Samples
 from irene.errors import DataError, OptionError, RunError
-from irene.evaluation import metrics
+from irene.evaluation.evaluate import figures_of
 from irene.files import as_json
 from irene.halting.rule import Aggregation
 from irene.mixture import gate_weights
@@ -31,10 +30,10 @@ from irene.training.checkpoint import Checkpoints
 from irene.training.distributed import World, world
 from irene.training.loop import Loop
 from irene.training.method import Method, Trained, Training
-from irene.training.methods import METHODS
+from irene.training.methods import find_method
 from irene.training.options import LoopOptions
 from irene.training.recorder import Recorder
-from irene.types import Cost, Prediction
+from irene.types import Cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +69,7 @@ def train(
     checkpoint_seconds: float = 15.0,
 ) -> Run:
     """Train an ensemble by a method and leave a run directory; with `resume`, go on with an interrupted one."""
-    chosen = _method(method)
+    chosen = find_method(method)
     options = options or TrainOptions()
     loop = loop or LoopOptions()
     method_options = chosen.options() if method_options is None else method_options
@@ -158,24 +157,6 @@ def default_backbone(shape: tuple[int, ...]) -> str:
     return "cnn" if max(shape[1:]) < 28 else "resnet32"
 
 
-def evaluate_bank(bank: Bank, prediction: Prediction) -> dict[str, Any]:
-    """The figures of a prediction on a bank: quality, cost in members, and in FLOPs and ms a sample."""
-    figures = metrics.summary(prediction, bank.targets, members=bank.steps)
-    ran = prediction.ran.double()
-    for unit in ("flops", "ms"):
-        per_member = torch.tensor([getattr(cost, unit) for cost in bank.costs], dtype=torch.float64)
-        figures[unit] = float((ran @ per_member).mean())
-    return figures
-
-
-def _method(name: str) -> Method:
-    if name not in METHODS:
-        near = get_close_matches(name, METHODS, n=1)
-        hint = f", did you mean {near[0]}?" if near else ""
-        raise OptionError(f"unknown method {name!r}{hint} (there are: {', '.join(METHODS)})")
-    return METHODS[name]
-
-
 def _backbones(options: TrainOptions, method: Method, shape: tuple[int, ...]) -> tuple[str, ...]:
     count = method.members or options.members
     names: Sequence[str] = options.backbones or (default_backbone(shape),)
@@ -223,7 +204,7 @@ def _finish(run: Run, training: Training, trained: Trained, notes: list[str], se
         if len(samples):
             bank = make_bank(training, trained, samples, costs, name)
             run.save_bank(name, bank)
-            figures[name] = evaluate_bank(bank, bank.replay(policy, aggregation))
+            figures[name] = figures_of(bank.replay(policy, aggregation), bank.targets, bank.costs)
     run.write(status="finished", figures=figures, notes=notes, seconds=round(seconds, 3))
     shutil.rmtree(run.path / "stages", ignore_errors=True)
 
@@ -250,4 +231,4 @@ def _git_commit() -> str | None:
         done = subprocess.run(["git", "rev-parse", "HEAD"], check=False, capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None
+    return done.stdout.strip() if done.returncode == 0 else None

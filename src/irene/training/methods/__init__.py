@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from irene.errors import OptionError
+from irene.models.names import near
 from irene.training.method import Method
 from irene.training.methods import (
     average,
@@ -33,3 +35,10 @@ METHODS: dict[str, Method] = {
         irene.METHOD,
     )
 }
+
+
+def find_method(name: str) -> Method:
+    """The method of this name, or an error that says which there are."""
+    if name not in METHODS:
+        raise OptionError(f"no method is called {name!r}{near(name, METHODS)} (there are {', '.join(METHODS)})")
+    return METHODS[name]

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.weights import fit_aggregation
-from irene.data.samples import Samples
 from irene.data.splits import folds
 from irene.errors import OptionError
 from irene.halting.features import FEATURES, check_features
@@ -28,7 +27,7 @@ from irene.training.method import Method, Trained, Training
 from irene.training.objective import Objective, Supervised
 from irene.training.options import OptimizerOptions
 from irene.training.selecting import Price, fit_selector
-from irene.types import Cost, CostUnit, cost_vector
+from irene.types import COST_UNITS, Cost, CostUnit, cost_vector
 
 Recipe = Literal["irene", "paper"]
 SelectorData = Literal["slice", "folds"]
@@ -70,6 +69,8 @@ class IreneOptions:
         unknown = set(self.without) - set(get_args(Part))
         if unknown:
             raise OptionError(f"parts to leave out are {', '.join(get_args(Part))}; got {', '.join(sorted(unknown))}")
+        if self.cost_unit not in COST_UNITS:
+            raise OptionError(f"cost unit must be one of {', '.join(COST_UNITS)}, got {self.cost_unit!r}")
         if self.cost is not None and self.cost <= 0:
             raise OptionError(f"the cost asked for must be above 0, got {self.cost}")
 
@@ -134,11 +135,10 @@ class _Sequence:
         if steps == 1 or "selector" in options.without:
             return Trained(members=self.members, policy=Never())
         aggregation = Aggregation.equal(steps)
+        self._take_heldout()
         if options.recipe == "irene":
             unequal = len(set(training.backbones)) > 1
-            aggregation = fit_aggregation(
-                self._bank(self.columns, self.samples), weights=unequal if options.weights is None else options.weights
-            )
+            aggregation = fit_aggregation(self._bank(), weights=unequal if options.weights is None else options.weights)
             evidence = self._evidence(self.columns, aggregation)
             fit_selector(training.loop, "selector", self.selector, evidence, self._price(), lr=options.selector_lr)
         self.selector.cpu().eval()
@@ -198,12 +198,12 @@ class _Sequence:
     def _price(self, steps: int | None = None) -> Price:
         return Price(self._costs(steps), asked=self.options.cost, start=self.price, device=self.training.device)
 
-    def _bank(self, columns: Sequence[Tensor], samples: Samples) -> Bank:
+    def _bank(self) -> Bank:
         return Bank(
             task=self.training.task,
-            outputs=torch.stack(list(columns), 1),
-            targets=samples.targets,
-            ids=samples.ids,
+            outputs=torch.stack(self.columns, 1),
+            targets=self.samples.targets,
+            ids=self.samples.ids,
             costs=self.costs,
         )
 
@@ -251,14 +251,17 @@ class _Sequence:
         assert column is not None
         return column
 
+    def _take_heldout(self) -> None:
+        """Fold models saw less data than the members, so where there is a held-out slice the last fits use that."""
+        heldout = self.training.splits.heldout
+        if self.by_folds and len(heldout):
+            self.samples = heldout
+            self.columns = [self.training.outputs(member, heldout) for member in self.members]
+
     def _threshold(self, aggregation: Aggregation) -> float:
         """Where scores on samples no member trained on give the cost that was asked for."""
         options, training = self.options, self.training
-        columns, samples = self.columns, self.samples
-        if self.by_folds and len(training.splits.heldout):
-            samples = training.splits.heldout
-            columns = [training.outputs(member, samples) for member in self.members]
-        line = frontier(self._bank(columns, samples), self.selector, aggregation, options.cost_unit)
+        line = frontier(self._bank(), self.selector, aggregation, options.cost_unit)
         threshold = self.selector.threshold
         if options.recipe == "irene" and options.cost is not None:
             nearest = int((line.cost_M - options.cost).abs().argmin())

@@ -17,9 +17,9 @@ from pathlib import Path
 LAYERS = (
     ("errors", "files", "types"),
     ("models", "data", "halting"),
-    ("cascade", "mixture", "bank", "bank_files", "run"),
+    ("cascade", "mixture", "bank", "bank_files", "point", "run", "run_files"),
     ("calibration",),
-    ("training", "evaluation", "runtime", "estimators"),
+    ("training", "evaluation", "runtime", "estimators", "imported"),
     ("serving",),
     ("cli",),
 )

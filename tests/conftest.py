@@ -80,6 +80,36 @@ def _logits(targets: Tensor, classes: int, accuracy: float, generator: torch.Gen
     return logits.scatter(1, winner[:, None], (logits.max(1).values + lead)[:, None])
 
 
+def _lifelike_bank(
+    samples: int,
+    *,
+    skills: Sequence[float] = (2.0, 2.0, 2.0),
+    flops: Sequence[float] | None = None,
+    classes: int = 5,
+    sharpness: float = 1.5,
+    seed: int = 0,
+) -> Bank:
+    """Unsure members are more often wrong, as in life: some samples are easier, and members share part of their errors.
+
+    They are too sure of themselves by a factor of `sharpness`.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    targets = torch.randint(classes, (samples,), generator=generator)
+    ease = torch.rand(samples, 1, generator=generator) * 2
+    truth = torch.nn.functional.one_hot(targets, classes) * ease
+    shared = torch.randn(samples, classes, generator=generator) * 0.5
+    outputs = [skill * truth + shared + torch.randn(samples, classes, generator=generator) * 0.8 for skill in skills]
+    work = flops or (1.0,) * len(skills)
+    return Bank(
+        task="classification",
+        outputs=sharpness * torch.stack(outputs, 1)[:, :, None],
+        targets=targets,
+        ids=torch.arange(samples),
+        costs=tuple(Cost(flops=1e6 * one, ms=2.0 * one) for one in work),
+        about={"split": "heldout", "fingerprint": "f00d"},
+    )
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
@@ -89,6 +119,11 @@ def _seeded() -> None:
 def make_bank() -> Callable[..., Bank]:
     """Makes a bank whose members are right for a share of the samples that is asked for."""
     return _make_bank
+
+
+@pytest.fixture(scope="session")
+def lifelike_bank() -> Callable[..., Bank]:
+    return _lifelike_bank
 
 
 @pytest.fixture(scope="session")

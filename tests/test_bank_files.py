@@ -140,6 +140,17 @@ def test_parquet_with_heads_and_values(tmp_path: Path) -> None:
     np.testing.assert_allclose(bank.targets, targets, rtol=1e-6)
 
 
+def test_outputs_without_targets_are_read_where_none_are_needed(tmp_path: Path) -> None:
+    np.savez(tmp_path / "outputs.npz", outputs=OUTPUTS)
+    table = write_table(tmp_path / "outputs.parquet", **members_as_lists(OUTPUTS))
+    for path in (tmp_path / "outputs.npz", table):
+        classes = Bank.read(path, labelled=False)
+        assert (classes.task, classes.targets.tolist()) == ("classification", [0] * len(OUTPUTS))
+        np.testing.assert_allclose(classes.outputs[:, :, 0], OUTPUTS, rtol=1e-6)
+        values = Bank.read(path, task="regression", labelled=False)
+        assert values.targets.shape == (len(OUTPUTS), OUTPUTS.shape[2])
+
+
 def test_a_file_that_irene_wrote_is_read_too(tmp_path: Path, make_bank: Callable[..., Bank]) -> None:
     bank = make_bank()
     bank.save(tmp_path / "bank.safetensors")
@@ -150,7 +161,7 @@ def test_a_file_that_irene_wrote_is_read_too(tmp_path: Path, make_bank: Callable
     ("columns", "message"),
     [
         ({"target": LABELS}, "one column a member"),
-        (members_as_lists(OUTPUTS), "expected a column target"),
+        (members_as_lists(OUTPUTS), "has no targets; expected"),
         ({"target": LABELS, "small": LABELS / 2}, "column small must hold a list"),
         ({"target": LABELS, "a": [[1.0]] * 6, "b": [[1.0, 2.0]] * 6}, "as many as column a"),
         ({"target": LABELS, "a": [[1.0], [1.0, 2.0], *[[1.0]] * 4]}, "equally long"),
@@ -171,7 +182,7 @@ def test_a_parquet_file_of_another_layout_is_refused(tmp_path: Path, columns: di
     ("arrays", "message"),
     [
         ({"targets": LABELS}, "no array outputs"),
-        ({"outputs": OUTPUTS}, "no array targets"),
+        ({"outputs": OUTPUTS}, "has no targets; expected"),
         ({"outputs": OUTPUTS, "targets": LABELS, "ms": [1.0]}, "ms must have one value for each of 2 members"),
         ({"outputs": np.array(["x"]), "targets": LABELS}, "expected an array of numbers"),
     ],

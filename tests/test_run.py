@@ -42,7 +42,7 @@ def write_run(path: Path, policy: Policy, bank: Bank | None = None, *, gate: boo
     if bank is not None:
         run.save_bank("test", bank)
     if gate:
-        run.save_gate(build(MemberSpec(backbone="mlp", shape=(5,), outputs=2), seed=9), top=1)
+        run.save_gate(build(MemberSpec(backbone="mlp", shape=(5,), outputs=2), seed=9), top=1, cost=Cost(flops=7.0))
     aggregation = Aggregation((1.0, 2.0), (1.5, 0.5))
     run.write(status="finished", aggregation=aggregation.to_dict(), figures={"test": {"accuracy": 0.5}})
     return run

@@ -34,7 +34,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        parts = [self.dataset, "+".join(dict.fromkeys(self.backbones)), self.method, self.variant, f"s{self.seed}"]
+        parts = [self.dataset, "_".join(dict.fromkeys(self.backbones)), self.method, self.variant, f"s{self.seed}"]
         return "-".join([part for part in parts if part] + [f"e{self.loop.epochs}"])
 
     @property
@@ -47,33 +47,24 @@ def irene(variant: str = "", **options: Any) -> dict[str, Any]:
 
 
 R18, R32 = ("resnet18",) * 3, ("resnet32",) * 3
+SMALL_FIRST = ("resnet32", "resnet32", "resnet18", "resnet18")
+R18_FLOPS = 1.11085e9
 
 JOBS: dict[str, list[Job]] = {
     "recipes": [
-        Job(dataset="cifar10", backbones=R18, method="average", seed=0),
         Job(dataset="cifar10", backbones=R18, seed=0, **irene()),
-        Job(dataset="cifar10", backbones=R18, seed=0, **irene("rank1", loss_weights=LossWeights(rank=1.0))),
+        Job(
+            dataset="cifar10",
+            backbones=SMALL_FIRST,
+            seed=0,
+            **irene("half-flops", cost=0.5 * R18_FLOPS, cost_unit="flops"),
+        ),
         Job(dataset="cifar10", backbones=R18, seed=0, **irene("folds", selector_data="folds")),
         Job(
             dataset="cifar10",
             backbones=R18,
             seed=0,
-            **irene("folds-rank1", selector_data="folds", loss_weights=LossWeights(rank=1.0)),
-        ),
-        Job(
-            dataset="cifar10",
-            backbones=R18,
-            seed=0,
             **irene("paper", recipe="paper", loss_weights=LossWeights(ensemble=0.01, cost=0.01, rank=0.1)),
-        ),
-    ],
-    "seeds": [
-        *(Job(dataset="cifar10", backbones=R18, seed=seed, **irene()) for seed in (1, 2)),
-        Job(
-            dataset="cifar10",
-            backbones=("resnet32", "resnet32", "resnet18", "resnet18"),
-            seed=0,
-            **irene("small-first", cost=0.5 * 1.11085e9, cost_unit="flops"),
         ),
     ],
     "members": [

@@ -31,7 +31,6 @@ __all__ = [
 if TYPE_CHECKING:
     from irene.bank import Bank
     from irene.calibration.fit import fit_policy
-    from irene.calibration.point import OperatingPoint
     from irene.cascade import Cascade
     from irene.data.sources import load as load_data
     from irene.errors import IreneError
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from irene.halting.rule import Aggregation
     from irene.halting.selector import Selector
     from irene.mixture import Mixture
+    from irene.point import OperatingPoint
     from irene.run import Run
     from irene.training.options import LoopOptions
     from irene.training.train import TrainOptions, train
@@ -58,7 +58,7 @@ _HOMES = {
     "LoopOptions": "irene.training.options",
     "Margin": "irene.halting.policies",
     "Mixture": "irene.mixture",
-    "OperatingPoint": "irene.calibration.point",
+    "OperatingPoint": "irene.point",
     "Prediction": "irene.types",
     "Run": "irene.run",
     "Selector": "irene.halting.selector",

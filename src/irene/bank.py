@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
@@ -138,21 +139,35 @@ class Bank:
         return cls.from_arrays(torch.stack(columns, 1), targets, costs=cascade.costs, task=cascade.task)
 
     @classmethod
-    def read(cls, path: str | Path, *, costs: Sequence[Cost] | None = None, task: Task | None = None) -> Bank:
+    def read(
+        cls,
+        path: str | Path,
+        *,
+        costs: Sequence[Cost] | None = None,
+        task: Task | None = None,
+        labelled: bool = True,
+    ) -> Bank:
         """A bank from a file: .safetensors as `save` wrote it, or outputs computed elsewhere.
 
         A .npz file has the arrays `outputs` and `targets` of `from_arrays` and may have `ids` and, with one value
         a member, `ms`, `flops` and `parameters`. A .parquet file has one row a sample: a column `target`, which
         `id` may join, and a column for each member, in their order, with a list of its outputs. Fractions as
-        targets mean regression unless `task` says otherwise.
+        targets mean regression unless `task` says otherwise. A file without targets is read where it need not be
+        `labelled`; its targets are zeros.
         """
         path = Path(path)
         if path.suffix == ".safetensors":
             return cls.load(path)
         found = read_outputs(path)
-        task = task or ("regression" if found.targets.dtype.kind == "f" else "classification")
+        targets = found.targets
+        if targets is None and not labelled:
+            outputs = found.outputs
+            targets = np.zeros((len(outputs), outputs.shape[-1]) if task == "regression" else len(outputs), np.int64)
+        if targets is None:
+            raise DataError(f"{path}: has no targets; expected an array targets (.npz) or a column target (.parquet)")
+        task = task or ("regression" if targets.dtype.kind == "f" else "classification")
         try:
-            return cls.from_arrays(found.outputs, found.targets, costs=costs or found.costs, ids=found.ids, task=task)
+            return cls.from_arrays(found.outputs, targets, costs=costs or found.costs, ids=found.ids, task=task)
         except OptionError as error:
             raise DataError(f"{path}: {error}") from error
 

@@ -23,13 +23,13 @@ class OutputFile:
     """What a file tells of a bank."""
 
     outputs: Array
-    targets: Array
+    targets: Array | None = None
     ids: Array | None = None
     costs: tuple[Cost, ...] | None = None
 
 
 def read_outputs(path: Path) -> OutputFile:
-    """Member outputs, targets and, where the file has them, ids and costs."""
+    """Member outputs and, where the file has them, targets, ids and costs."""
     readers = {".npz": _read_npz, ".parquet": _read_parquet}
     if path.suffix not in readers:
         raise DataError(f"{path}: outputs are read from .npz, .parquet and irene's .safetensors files, got another")
@@ -39,16 +39,15 @@ def read_outputs(path: Path) -> OutputFile:
 
 
 def _read_npz(path: Path) -> OutputFile:
-    """Arrays `outputs` and `targets`; if there, `ids`, and a cost a member as `ms`, `flops` or `parameters`."""
+    """Array `outputs`; if there, `targets`, `ids`, and a cost a member as `ms`, `flops` or `parameters`."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays: dict[str, Array] = {key: archive[key] for key in archive.files}
     except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path}: not a .npz file that numpy.savez wrote ({_line(error)})") from error
-    missing = [key for key in ("outputs", "targets") if key not in arrays]
-    if missing:
+    if "outputs" not in arrays:
         found = ", ".join(sorted(arrays)) or "none"
-        raise DataError(f"{path}: no array {missing[0]}; expected outputs and targets, found {found}")
+        raise DataError(f"{path}: no array outputs; expected outputs and targets, found {found}")
     outputs = arrays["outputs"]
     steps = outputs.shape[1] if outputs.ndim > 1 else 0
     given = {key: arrays[key].ravel() for key in _COSTS if key in arrays}
@@ -59,11 +58,13 @@ def _read_npz(path: Path) -> OutputFile:
         Cost.from_dict({key: int(v[t]) if key == "parameters" else float(v[t]) for key, v in given.items()})
         for t in range(steps)
     )
-    return OutputFile(outputs=outputs, targets=arrays["targets"], ids=arrays.get("ids"), costs=costs if given else None)
+    return OutputFile(
+        outputs=outputs, targets=arrays.get("targets"), ids=arrays.get("ids"), costs=costs if given else None
+    )
 
 
 def _read_parquet(path: Path) -> OutputFile:
-    """One row a sample: `target`, if there `id`, and every other column a member's list of outputs, in order."""
+    """One row a sample: if there `target` and `id`, and every other column a member's list of outputs, in order."""
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
@@ -73,7 +74,7 @@ def _read_parquet(path: Path) -> OutputFile:
     except (ArrowException, OSError) as error:
         raise DataError(f"{path}: not a parquet file ({_line(error)}); write it again") from error
     members = [name for name in table.column_names if name not in ("target", "id")]
-    if "target" not in table.column_names or not members:
+    if not members:
         found = ", ".join(table.column_names)
         raise DataError(f"{path}: expected a column target and one column a member with its outputs, found {found}")
     columns = [_column(path, table, name) for name in members]
@@ -82,8 +83,8 @@ def _read_parquet(path: Path) -> OutputFile:
             raise DataError(
                 f"{path}: column {name} must hold a list of numbers in every row, as many as column {members[0]}"
             )
-    ids = _column(path, table, "id") if "id" in table.column_names else None
-    return OutputFile(outputs=np.stack(columns, 1), targets=_column(path, table, "target"), ids=ids)
+    targets, ids = (_column(path, table, name) if name in table.column_names else None for name in ("target", "id"))
+    return OutputFile(outputs=np.stack(columns, 1), targets=targets, ids=ids)
 
 
 def _column(path: Path, table: Any, name: str) -> Array:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from irene.errors import OptionError
+from irene.halting import skipping
 from irene.halting.policies import Never
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation, Rule
@@ -83,8 +84,14 @@ class Cascade:
 
     @torch.no_grad()
     def predict(self, inputs: Tensor | NDArray[Any]) -> Prediction:
-        """Answer a batch; each sample runs through as few members as the policy allows."""
+        """Answer a batch; each sample runs through as few members as the policy allows.
+
+        In order, unless the policy is a `Router`, which chooses the next member of each sample.
+        """
         inputs = as_batch(inputs)
+        if isinstance(self.rule.policy, skipping.Router):
+            skipping.check_task(self.task)
+            return skipping.predict(self.members, self.rule.policy, self.rule.aggregation, inputs)
         running = torch.arange(len(inputs), device=inputs.device)  # rows that have not stopped
         outputs: Tensor | None = None
         members_used = torch.zeros(len(inputs), dtype=torch.int64, device=inputs.device)

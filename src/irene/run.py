@@ -2,10 +2,10 @@
 
 DIR/run.json              method, options, data and split record, versions, costs, figures, and the
                              SHA-256 of every file below
-DIR/members/0.safetensors    one file a member; gate.safetensors for mixtures
+DIR/members/0.safetensors    one file a member, .onnx where it was imported; gate.safetensors for mixtures
 DIR/policy.safetensors       the selector or another learned policy, if the run has one
 DIR/banks/test.safetensors   every member's outputs on a split
-DIR/points/NAME.json         operating points
+DIR/points/NAME.json         operating points, each with its tensors in NAME.safetensors
 DIR/metrics.jsonl            one line an epoch
 DIR/stages/                  where an unfinished training stands
 """
@@ -13,28 +13,33 @@ DIR/stages/                  where an unfinished training stands
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from irene import run_files
 from irene.bank import Bank
-from irene.cascade import Cascade
-from irene.errors import RunError
-from irene.files import sha256_of, write_atomically, write_json
+from irene.cascade import Cascade, MemberLike
+from irene.errors import OptionError, RunError
+from irene.files import write_atomically, write_json
 from irene.halting import registry
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.mixture import Mixture
 from irene.models import Member, MemberSpec, build
+from irene.models.onnx_file import OnnxFile
+from irene.point import OperatingPoint
 from irene.types import Cost, Task
 
 FORMAT = 1
 FIELDS = ("status", "method", "task", "members", "banks")  # of every manifest
 FINISHED_FIELDS = ("policy", "aggregation", "figures")
+_POINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # what is a file name everywhere
 
 
 class Run:
@@ -109,39 +114,80 @@ class Run:
         figures: dict[str, Any] = self.manifest["figures"]
         return figures
 
+    @property
+    def points(self) -> tuple[str, ...]:
+        """The names of the operating points."""
+        return tuple(self.manifest.get("points", {}))
+
+    @property
+    def gate_cost(self) -> Cost | None:
+        """What the gate of a mixture costs on every sample; None without a gate."""
+        return Cost.from_dict(self.manifest["gate"]["cost"]) if "gate" in self.manifest else None
+
+    def epochs(self) -> dict[str, list[dict[str, Any]]]:
+        """The figures of every epoch of training by stage, as metrics.jsonl has them; empty without that file."""
+        file = self.path / "metrics.jsonl"
+        stages: dict[str, list[dict[str, Any]]] = {}
+        for line in file.read_text().splitlines() if file.exists() else ():
+            try:
+                record = json.loads(line)
+                stages.setdefault(record["stage"], []).append({**record, "loss": float(record["loss"])})
+            except (ValueError, KeyError, TypeError) as error:
+                raise RunError(f"{file}: has a line that is no record of an epoch ({error}); remove the line") from None
+        return stages
+
     def members(self) -> list[Member]:
-        """The trained members, on the CPU, in evaluation mode."""
+        """The members that irene trained, on the CPU, in evaluation mode."""
         return [self._load_member(entry) for entry in self.manifest["members"]]
 
     def policy(self) -> Policy:
         """The policy the run was trained with."""
         entry = self.manifest["policy"]
-        tensors = self._tensors(entry["file"], entry["sha256"]) if "file" in entry else None
+        tensors = self._tensors(entry) if "file" in entry else None
         try:
             return registry.restore(entry, tensors)
         except RuntimeError:
             raise RunError(f"{self.path / entry['file']}: does not fit its policy; train the run again") from None
 
-    def predictor(self, device: str | torch.device = "cpu") -> Cascade | Mixture:
-        """The trained ensemble, ready to predict on a device."""
-        if "gate" not in self.manifest:
-            return self.cascade(device)
+    def predictor(self, device: str | torch.device = "cpu", *, point: str | None = None) -> Cascade | Mixture:
+        """The ensemble, ready to predict on a device, at an operating point if one is named."""
+        if "gate" not in self.manifest or point is not None:
+            return self.cascade(device, point=point)
         entry = self.manifest["gate"]
         gate = self._load_member(entry).to(device)
         members = [member.to(device) for member in self.members()]
         return Mixture(members, gate, top=entry["top"], costs=self.costs, task=self.task)
 
-    def cascade(self, device: str | torch.device = "cpu", *, policy: Policy | None = None) -> Cascade:
-        """The cascade of the trained members, with the run's own policy unless another is given."""
+    def cascade(
+        self, device: str | torch.device = "cpu", *, policy: Policy | None = None, point: str | None = None
+    ) -> Cascade:
+        """The cascade of the members, at an operating point, by another policy, or by the run's own."""
         if "gate" in self.manifest:
             raise RunError(f"{self.path}: a {self.method} run has a gate and no order; use predictor()")
+        if policy is not None and point is not None:
+            raise OptionError(f"give a policy or the operating point {point}, which has its own, not both")
+        members = [self._runnable(entry, device) for entry in self.manifest["members"]]
+        if point is not None:
+            calibrated = self.point(point)
+            calibrated.policy.to(device)
+            return calibrated.cascade(members, self.costs)
         return Cascade(
-            [member.to(device) for member in self.members()],
+            members,
             (policy or self.policy()).to(device),
             aggregation=self.aggregation,
             costs=self.costs,
             task=self.task,
         )
+
+    def point(self, name: str) -> OperatingPoint:
+        """The operating point of a name, as it was calibrated last."""
+        if name not in self.points:
+            there = ", ".join(self.points) or "none"
+            raise RunError(
+                f"{self.path}: no operating point is called {name!r} (there are: {there}); make it with "
+                "`irene calibrate`"
+            )
+        return run_files.read_point(self.path, self.manifest["points"][name])
 
     def bank(self, split: str) -> Bank:
         """Every member's outputs on a split: `heldout` or `test`."""
@@ -149,17 +195,38 @@ class Run:
             there = ", ".join(self.manifest["banks"]) or "none"
             raise RunError(f"{self.path}: no bank of the {split} split (there are: {there})")
         entry = self.manifest["banks"][split]
-        self._check(entry["file"], entry["sha256"])
-        return Bank.load(self.path / entry["file"])
+        return Bank.load(run_files.check(self.path, entry["file"], entry["sha256"]))
 
     def save_member(self, member: Member, cost: Cost) -> None:
         """Add a trained member."""
         file = f"members/{len(self.manifest['members'])}.safetensors"
         self.manifest["members"].append({**self._save_module(file, member), **_about(member), "cost": cost.to_dict()})
 
-    def save_gate(self, gate: Member, top: int) -> None:
-        """Add the gate of a mixture."""
-        self.manifest["gate"] = {**self._save_module("gate.safetensors", gate), **_about(gate), "top": top}
+    def save_onnx(self, content: bytes, cost: Cost) -> None:
+        """Add a member that is an ONNX model, as the content of its file."""
+        file = f"members/{len(self.manifest['members'])}.onnx"
+        entry = {"kind": "onnx", "file": file, "sha256": write_atomically(self.path / file, content)}
+        self.manifest["members"].append({**entry, "cost": cost.to_dict()})
+
+    def save_absent(self, costs: Sequence[Cost]) -> None:
+        """Add members of which there are outputs only, in the banks."""
+        self.manifest["members"] += [{"kind": "absent", "cost": cost.to_dict()} for cost in costs]
+
+    def save_point(self, point: OperatingPoint) -> OperatingPoint:
+        """Write an operating point under its name; replacing one counts its version up. Returns it as written."""
+        if not _POINT_NAME.fullmatch(point.name):
+            raise OptionError(f"a point's name is letters, digits, '.', '_' and '-', got {point.name!r}")
+        points = self.manifest.setdefault("points", {})
+        before = points[point.name]["version"] if point.name in points else 0
+        point = replace(point, version=before + 1)
+        points[point.name] = run_files.write_point(self.path, point)
+        self.write()
+        return point
+
+    def save_gate(self, gate: Member, top: int, cost: Cost) -> None:
+        """Add the gate of a mixture, which runs on every sample beside the members it chooses."""
+        entry = {**self._save_module("gate.safetensors", gate), **_about(gate)}
+        self.manifest["gate"] = {**entry, "top": top, "cost": cost.to_dict()}
 
     def save_policy(self, policy: Policy) -> None:
         """Set the policy and write its tensors if it has any."""
@@ -183,31 +250,31 @@ class Run:
         write_json(self.path / "run.json", self.manifest)
 
     def _save_module(self, file: str, module: nn.Module) -> dict[str, str]:
-        tensors = {key: value.detach().contiguous().cpu() for key, value in module.state_dict().items()}
-        return {"file": file, "sha256": write_atomically(self.path / file, save(tensors))}
+        return run_files.write_tensors(self.path, file, module.state_dict())
+
+    def _runnable(self, entry: dict[str, Any], device: str | torch.device) -> MemberLike:
+        if entry.get("kind") == "onnx":
+            return OnnxFile(run_files.check(self.path, entry["file"], entry["sha256"]))
+        return self._load_member(entry).to(device)
 
     def _load_member(self, entry: dict[str, Any]) -> Member:
+        if entry.get("kind") == "absent":
+            raise RunError(
+                f"{self.path}: holds the outputs of its members and not the members, so there is nothing to run; "
+                "it can be calibrated and evaluated"
+            )
+        if entry.get("kind") == "onnx":
+            raise RunError(f"{self.path}: its members are ONNX files in {self.path / 'members'}, not torch modules")
         member = build(MemberSpec.from_dict(entry["spec"]), seed=0)
-        tensors = self._tensors(entry["file"], entry["sha256"])
+        tensors = self._tensors(entry)
         try:
             member.load_state_dict(tensors)
         except RuntimeError:
             raise RunError(f"{self.path / entry['file']}: does not fit its member; train the run again") from None
         return member.eval()
 
-    def _tensors(self, file: str, sha256: str) -> dict[str, Tensor]:
-        self._check(file, sha256)
-        try:
-            return load((self.path / file).read_bytes())
-        except SafetensorError as error:
-            raise RunError(f"{self.path / file}: not a safetensors file ({error})") from None
-
-    def _check(self, file: str, sha256: str) -> None:
-        path = self.path / file
-        if not path.exists():
-            raise RunError(f"{path}: missing, though run.json names it; restore it or train the run again")
-        if sha256_of(path) != sha256:
-            raise RunError(f"{path}: damaged, its SHA-256 is not the one in run.json; restore it or train again")
+    def _tensors(self, entry: dict[str, Any]) -> dict[str, Tensor]:
+        return run_files.read_tensors(run_files.check(self.path, entry["file"], entry["sha256"]))
 
 
 def _about(member: Member) -> dict[str, Any]:

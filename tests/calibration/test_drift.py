@@ -13,9 +13,9 @@ from scipy.stats import chi2_contingency, ks_2samp
 from irene.bank import Bank
 from irene.calibration.drift import check_drift
 from irene.calibration.fit import fit_policy
-from irene.calibration.point import OperatingPoint
 from irene.errors import OptionError
 from irene.halting.policies import Never, Spread
+from irene.point import OperatingPoint
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import torch
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
-from irene.calibration.point import OperatingPoint
 from irene.errors import CalibrationError, OptionError
 from irene.halting.policies import Margin
 from irene.halting.registry import POLICIES
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
+from irene.point import OperatingPoint
 from irene.types import Cost, CostUnit, Prediction
 
 SKILLS = (1.0, 2.0, 3.0)

@@ -68,7 +68,7 @@ def test_every_sample_is_judged_once_and_the_same_way_for_the_same_seed(lifelike
     first, again = (
         cross_validate(
             bank,
-            CANDIDATES["classification"],
+            {name: fitter_of(name) for name in CANDIDATES["classification"]},
             fit_aggregation,
             "members",
             lambda curve: quality_at_cost(curve, 1.5),

@@ -132,7 +132,7 @@ def test_labels_are_short_and_tell_runs_apart(runs: dict[str, Run]) -> None:
     ("x", "y", "words"),
     [
         (np.zeros((40, 4)), np.arange(40) % 3, "samples of shape"),
-        (np.zeros((40, 5)), np.arange(40) % 4, "other classes"),
+        (np.zeros((40, 5)), np.arange(40) % 4, "which is none of the 3 known"),
         (np.zeros((40, 5)), np.arange(40) / 7, "is for regression"),
     ],
 )

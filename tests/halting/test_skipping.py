@@ -13,7 +13,7 @@ from irene.bank import Bank
 from irene.cascade import Cascade
 from irene.errors import OptionError
 from irene.halting.registry import describe, restore
-from irene.halting.rule import Aggregation
+from irene.halting.rule import Aggregation, Rule
 from irene.halting.skipping import Router, predict
 from irene.types import Cost
 
@@ -95,11 +95,24 @@ def test_is_written_down_and_read_back(bank: Bank, router: Router) -> None:
     assert torch.equal(bank.replay(again, MEAN).outputs, bank.replay(router, MEAN).outputs)
 
 
-def test_cannot_run_in_a_fixed_order_nor_with_very_many_members(
+def test_a_cascade_with_a_router_lets_it_choose(
     bank: Bank, router: Router, table_members: Callable[[Bank], list[Any]], sample_numbers: Callable[[int], Tensor]
 ) -> None:
+    router = router.at(-0.005)
+    prediction = Cascade(table_members(bank), router, aggregation=MEAN).predict(sample_numbers(600))
+    expected = bank.replay(router, MEAN)
+    assert torch.equal(prediction.outputs, expected.outputs)
+    assert torch.equal(prediction.ran, expected.ran)
+    assert len(Cascade(table_members(bank), router).predict(sample_numbers(0))) == 0
+
+
+def test_cannot_be_asked_for_a_score_in_a_fixed_order(bank: Bank, router: Router) -> None:
+    rule = Rule(router, MEAN, "classification")
     with pytest.raises(OptionError, match="chooses the next member"):
-        Cascade(table_members(bank), router).predict(sample_numbers(5))
+        rule.step(0, bank.outputs[:, 0], rule.start(len(bank), 4, bank.outputs.device))
+
+
+def test_very_many_members_are_refused() -> None:
     with pytest.raises(OptionError, match="1 to 8 members, got 9"):
         Router(costs=[1.0] * 9)
 
@@ -112,5 +125,8 @@ def test_members_it_does_not_know_or_that_have_no_weight_are_refused(bank: Bank,
 
 
 def test_values_have_no_margin_to_route_by(make_bank: Callable[..., Bank]) -> None:
+    bank, router = make_bank(20, task="regression"), Router(costs=[1.0, 1.0, 1.0])
     with pytest.raises(OptionError, match="needs class probabilities"):
-        make_bank(20, task="regression").replay(Router(costs=[1.0, 1.0, 1.0]))
+        bank.replay(router)
+    with pytest.raises(OptionError, match="needs class probabilities"):
+        Cascade([lambda x: x] * 3, router, task="regression").predict(torch.zeros(2, 4))

@@ -11,7 +11,7 @@ import torch
 from irene.bank import Bank
 from irene.halting.selector import Selector
 from irene.training.evidence import Evidence
-from irene.training.selecting import Price, expected_terms, fit_selector
+from irene.training.selecting import PRICE_DAMPING, PRICE_MOST, PRICE_STEP, Price, expected_terms, fit_selector
 
 CPU = torch.device("cpu")
 DEAR, CHEAP = torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 0.0]])
@@ -19,10 +19,13 @@ DEAR, CHEAP = torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 0.0]])
 
 def test_the_price_rises_while_the_cost_is_too_high_and_falls_while_too_low() -> None:
     price = Price(torch.tensor([2.0, 4.0]), asked=3.0, start=0.1, device=CPU)
-    assert price.charge(DEAR).item() == pytest.approx(0.1 * 6 / 4)  # in units of the dearest member
-    assert price.value.item() == pytest.approx(0.1 + 0.02 * (6 - 3) / 4)
-    price.charge(CHEAP)
-    assert price.value.item() == pytest.approx(0.1 + 0.02 * (6 - 3) / 4 + 0.02 * (2 - 3) / 4)
+    above, below = (6 - 3) / 4, (2 - 3) / 4  # in units of the dearest member
+    after_dear = 0.1 + PRICE_STEP * above
+    assert price.charge(DEAR).item() == pytest.approx((after_dear + PRICE_DAMPING * above) * 6 / 4)
+    assert price.value.item() == pytest.approx(after_dear)
+    after_cheap = after_dear + PRICE_STEP * below
+    assert price.charge(CHEAP).item() == pytest.approx((after_cheap + PRICE_DAMPING * below) * 2 / 4)
+    assert price.value.item() == pytest.approx(after_cheap)
 
 
 def test_a_wish_that_was_out_of_reach_does_not_hold_the_price() -> None:
@@ -30,7 +33,7 @@ def test_a_wish_that_was_out_of_reach_does_not_hold_the_price() -> None:
     for _ in range(5000):
         price.charge(DEAR)
     highest = price.value.item()
-    assert 0 < highest <= 10
+    assert highest == PRICE_MOST
     price.charge(CHEAP)
     assert price.value.item() < highest  # at once, however long it pushed before
 

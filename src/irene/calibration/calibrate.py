@@ -12,13 +12,13 @@ from irene.bank import Bank
 from irene.calibration import targets
 from irene.calibration.figures import expected_figures
 from irene.calibration.frontier import Frontier, frontier
-from irene.calibration.point import OperatingPoint
 from irene.calibration.targets import Target
 from irene.data.fingerprint import tensor_digest
 from irene.errors import CalibrationError
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.halting.skipping import Router
+from irene.point import OperatingPoint
 from irene.types import cost_vector
 
 _SCORES_KEPT = 4096

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from irene.calibration.point import OperatingPoint
 from irene.errors import OptionError
 from irene.halting.skipping import Router
+from irene.point import OperatingPoint
 from irene.types import Prediction
 
 FEWEST = 100  # with fewer samples nothing can be said

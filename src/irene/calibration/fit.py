@@ -7,13 +7,21 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.calibration.calibrate import calibrate
-from irene.calibration.point import OperatingPoint
-from irene.calibration.selection import choose_policy, cross_validate, fit_named, learns, quality_at_cost
+from irene.calibration.selection import (
+    Fitted,
+    Fitter,
+    choose_policy,
+    cross_validate,
+    fitter_of,
+    learns,
+    quality_at_cost,
+)
 from irene.calibration.targets import Target
 from irene.calibration.weights import Weights, fit_aggregation
 from irene.errors import CalibrationError
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
+from irene.point import OperatingPoint
 from irene.types import CostUnit
 
 _FIT_SHARE = 0.4  # of the samples, when a promise must be made with samples nothing was fitted on
@@ -21,7 +29,7 @@ _FIT_SHARE = 0.4  # of the samples, when a promise must be made with samples not
 
 def fit_policy(
     bank: Bank,
-    policy: str | Policy = "auto",
+    policy: str | Policy | Fitter = "auto",
     *,
     cost: float | None = None,
     unit: CostUnit = "members",
@@ -33,6 +41,7 @@ def fit_policy(
     temperature: bool = True,
     weights: Weights = False,
     aggregation: Aggregation | None = None,
+    also: Fitted | None = None,
     name: str = "default",
     seed: int = 0,
 ) -> OperatingPoint:
@@ -42,9 +51,11 @@ def fit_policy(
         point.cascade(members).predict(inputs)
 
     What each target means stands in `Target`. `policy="auto"` takes the best by cross-validation and says why in
-    `point.why`. A name fits that policy, a temperature for each member (unless `temperature=False`) and, if asked,
-    aggregation `weights`; with an `aggregation` these are not fitted. A Policy that is fitted already, such as a
-    trained selector, only gets a threshold: pass the `aggregation` it was fitted with unless that is the plain mean.
+    `point.why`; `also` is one more policy for it to consider, fitted already. A name fits that policy, a temperature
+    for each member (unless `temperature=False`) and, if asked, aggregation `weights`; with an `aggregation` these are
+    not fitted. A function fits what it likes, such as `selector_fitter` in `irene.training.afterwards`. A Policy that
+    is fitted already, such as a trained selector, only gets a threshold: pass the `aggregation` it was fitted with
+    unless that is the plain mean.
 
     Promises (p99, risk, guaranteed) are made with samples on which nothing was fitted: 40 % of the bank, drawn by
     `seed`, is for fitting and the rest for the promise. So is a drop of a policy that learns. A Policy fitted
@@ -67,24 +78,27 @@ def fit_policy(
 
     apart = target.promises or (target.max_drop is not None and learns(policy))
     fitting, rest = _split(bank, seed) if apart else (bank, bank)
-    why = f"{policy}: as asked"
+    why = ""
     if policy == "auto":
-        policy, why = choose_policy(fitting, target, average, seed=seed)
-    chosen = policy
+        policy, why = choose_policy(fitting, target, average, seed=seed, also=also)
+        if also is not None and policy == also.policy.name:
+            return calibrate(rest, *also, target, name=name, why=why)
+    fit = fitter_of(policy)
 
     def left_out(cost: float) -> Tensor:
-        judged = cross_validate(bank, (chosen,), average, unit, lambda curve: quality_at_cost(curve, cost), seed=seed)
-        return judged[chosen]
+        judged = cross_validate(bank, {"": fit}, average, unit, lambda curve: quality_at_cost(curve, cost), seed=seed)
+        return judged[""]
 
     mean = average(fitting)
+    fitted = fit(fitting, mean, unit)
     return calibrate(
         rest,
-        fit_named(chosen, fitting, mean, unit),
+        fitted,
         mean,
         target,
         name=name,
-        why=why,
-        left_out=left_out if learns(chosen) and not apart else None,
+        why=why or f"{fitted.name}: as asked",
+        left_out=left_out if learns(policy) and not apart else None,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +23,7 @@ from irene.halting.skipping import Router
 from irene.types import CostUnit, Task, cost_vector
 
 Averaging = Callable[[Bank], Aggregation]  # fits the mean of the members on a bank
+Fitter = Callable[[Bank, Aggregation, CostUnit], Policy]  # fits a policy on a bank, its threshold yet to be set
 LEARNED_FROM = 2000  # with fewer samples a learned policy can lose more than it gains
 FOLDS = 5
 # The first is the one to beat: it is kept unless another is better by more than a standard error.
@@ -30,11 +33,25 @@ CANDIDATES: dict[Task, tuple[str, ...]] = {
 }
 
 
+class Fitted(NamedTuple):
+    """A policy that was fitted elsewhere, with the mean it was fitted for."""
+
+    policy: Policy
+    aggregation: Aggregation
+
+
+def fitter_of(policy: str | Fitter) -> Fitter:
+    """What fits the policy of that name, or the function itself."""
+    return partial(fit_named, policy) if isinstance(policy, str) else policy
+
+
 def fit_named(name: str, bank: Bank, aggregation: Aggregation, unit: CostUnit) -> Policy:
     """The policy of that name, fitted on the bank if it learns anything; its threshold is yet to be set."""
     kind = policy_class(name)
     if issubclass(kind, Selector):
-        raise OptionError("a selector is trained with its members: pass the trained one, or use change or cost-to-go")
+        raise OptionError(
+            "a selector is trained with its members: pass the trained one, or irene.training.afterwards.selector_fitter"
+        )
     if issubclass(kind, CostToGo):
         costs_T = cost_vector(bank.costs, unit)
         return kind.fit(bank.outputs, bank.targets, aggregation, costs_T, task=bank.task)
@@ -47,16 +64,21 @@ def fit_named(name: str, bank: Bank, aggregation: Aggregation, unit: CostUnit) -
     return kind(0.0)
 
 
-def choose_policy(bank: Bank, target: Target, average: Averaging, *, seed: int) -> tuple[str, str]:
+def choose_policy(
+    bank: Bank, target: Target, average: Averaging, *, seed: int, also: Fitted | None = None
+) -> tuple[str, str]:
     """The name of the policy that does best on folds of the bank it was not fitted on, and why it was chosen."""
     first, *others = CANDIDATES[bank.task]
     if len(bank) < LEARNED_FROM:
         return first, f"{first}: {len(bank)} samples to fit on, and a learned policy needs {LEARNED_FROM} to be safe"
-    held_out = cross_validate(
-        bank, (first, *others), average, target.unit, lambda curve: _quality_at_costs(curve, target.cost), seed=seed
-    )
-    gains = {name: held_out[name] - held_out[first] for name in others}
-    best = max(others, key=lambda name: float(gains[name].mean()))
+
+    def judge(curve: Frontier) -> Tensor:
+        return _quality_at_costs(curve, target.cost)
+
+    fitters = {name: fitter_of(name) for name in (first, *others)}
+    held_out = cross_validate(bank, fitters, average, target.unit, judge, seed=seed, also=also)
+    gains = {name: held_out[name] - held_out[first] for name in held_out if name != first}
+    best = max(gains, key=lambda name: float(gains[name].mean()))
     gain = float(gains[best].mean())
     error = float(gains[best].std(correction=0)) / len(bank) ** 0.5
     where = f"at equal cost, {FOLDS}-fold cross-validation on {len(bank)} samples"
@@ -69,28 +91,37 @@ def choose_policy(bank: Bank, target: Target, average: Averaging, *, seed: int) 
     return first, f"{first}: no other is better by a standard error, the nearest is {best} with {measured}, {where}"
 
 
-def learns(name: str) -> bool:
-    """Whether a policy of that name is fitted on outputs and not only thresholded."""
-    return name == "auto" or issubclass(policy_class(name), ChangePredictor | CostToGo | Router)
+def learns(policy: str | Fitter) -> bool:
+    """Whether a policy is fitted on outputs and not only thresholded."""
+    if not isinstance(policy, str) or policy == "auto":
+        return True
+    return issubclass(policy_class(policy), ChangePredictor | CostToGo | Router)
 
 
 def cross_validate(
     bank: Bank,
-    names: tuple[str, ...],
+    fitters: Mapping[str, Fitter],
     average: Averaging,
     unit: CostUnit,
     judge: Callable[[Frontier], Tensor],
     *,
     seed: int,
+    also: Fitted | None = None,
 ) -> dict[str, Tensor]:
-    """(N,) for each policy: what the judge makes of each sample on a frontier fitted without its fold."""
+    """(N,) for each policy: what the judge makes of each sample on a frontier fitted without its fold.
+
+    The policy of `also` is not fitted again: it is judged on the same folds as it is.
+    """
     fold_N = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed)) % FOLDS
+    names = [*fitters] if also is None else [*fitters, also.policy.name]
     judged = {name: torch.zeros(len(bank), dtype=torch.float64) for name in names}
     for fold in range(FOLDS):
         rest, left_out = bank.rows(fold_N != fold), bank.rows(fold_N == fold)
-        aggregation = average(rest)
-        for name in names:
-            policy = fit_named(name, rest, aggregation, unit)
+        mean = average(rest)
+        candidates = {name: Fitted(fit(rest, mean, unit), mean) for name, fit in fitters.items()}
+        if also is not None:
+            candidates[also.policy.name] = also
+        for name, (policy, aggregation) in candidates.items():
             judged[name][fold_N == fold] = judge(frontier(left_out, policy, aggregation, unit))
     return judged
 

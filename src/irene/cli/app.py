@@ -13,12 +13,18 @@ import typer
 import typer.main
 
 from irene import __version__
+from irene.cli.bank import bank
+from irene.cli.calibrate import calibrate
+from irene.cli.compare import compare
 from irene.cli.data import data
 from irene.cli.demo import demo
 from irene.cli.doctor import doctor
+from irene.cli.drift import drift
 from irene.cli.evaluate import evaluate
+from irene.cli.importing import import_
 from irene.cli.methods import methods
 from irene.cli.output import leads
+from irene.cli.points import points
 from irene.cli.predict import predict
 from irene.cli.report import report
 from irene.cli.train import train
@@ -40,13 +46,19 @@ for verb, example in (
     (demo, "irene demo"),
     (train, "irene train irene --data digits --members 3 --cost 1.3 --out runs/mine"),
     (evaluate, "irene evaluate runs/mine --split test"),
+    (calibrate, "irene calibrate runs/mine --max-drop 0.5%"),
+    (points, "irene points runs/mine"),
+    (drift, "irene drift runs/mine --point default --data new.csv"),
     (predict, "irene predict runs/mine photo.png more/ --out answers.csv"),
+    (compare, "irene compare --methods all --data digits --seeds 3 --out runs/digits"),
     (report, "irene report runs/one runs/two --out report.html"),
+    (import_, "irene import --members small.onnx large.onnx --data npz:labelled.npz --out runs/mine"),
+    (bank, "irene bank logits.npz --out runs/mine"),
     (data, "irene data csv:table.csv --target price"),
     (methods, "irene methods"),
     (doctor, "irene doctor"),
 ):
-    app.command(epilog=f"Example: {example}")(verb)
+    app.command(verb.__name__.rstrip("_"), epilog=f"Example: {example}")(verb)
 
 
 @app.callback(invoke_without_command=True)

@@ -55,3 +55,6 @@ Heldout = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N; auto is a GPU if there is one.")]
+Point = Annotated[
+    str | None, typer.Option("--point", metavar="NAME", help="Work at this operating point; `irene points` lists them.")
+]

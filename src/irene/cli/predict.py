@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from irene.cli.output import speaking
-from irene.cli.params import Device, Json, RunFolder
+from irene.cli.params import Device, Json, Point, RunFolder
 
 
 def predict(
@@ -20,6 +20,7 @@ def predict(
     format: Annotated[
         str | None, typer.Option(metavar="csv|jsonl", help="By default what --out ends in, else csv.")
     ] = None,
+    point: Point = None,
     probs: Annotated[bool, typer.Option("--probs", help="Add the probability of every class.")] = False,
     batch_size: Annotated[int, typer.Option(min=1)] = 256,
     device: Device = "auto",
@@ -33,7 +34,7 @@ def predict(
     with speaking(json) as output:
         kind: Format = pick_format(format, out)
         run = Run.open(folder)
-        found = predictions(run, files, pick_device(device), batch_size=batch_size, probs=probs)
+        found = predictions(run, files, pick_device(device), point=point, batch_size=batch_size, probs=probs)
         if json and out is None:
             records = list(found)
             output.result({"run": str(folder), "samples": len(records), "predictions": records}, lambda screen: None)

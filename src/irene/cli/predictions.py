@@ -40,12 +40,12 @@ def pick_format(asked: str | None, out: Path | None) -> Format:
 
 
 def predictions(
-    run: Run, files: Sequence[Path], device: torch.device, *, batch_size: int, probs: bool
+    run: Run, files: Sequence[Path], device: torch.device, *, point: str | None, batch_size: int, probs: bool
 ) -> Iterator[Record]:
     """The answer for each sample in files, as plain values."""
     about = run.manifest["data"]
     names = about["classes"]
-    predictor = run.predictor(device)
+    predictor = run.predictor(device, point=point)
     for rows in read_rows(files, about, batch_size=batch_size):
         answer = predictor.predict(rows.inputs.to(device))
         outputs, used = answer.outputs.double().cpu(), answer.members_used.tolist()

@@ -10,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from irene.evaluation.numbers import plain, si
+from irene.evaluation.table import Table as Comparison
+from irene.evaluation.table_files import cells, heads
 
 _CLASSES = {"accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}
 _VALUES = {"rmse": "RMSE", "mae": "MAE", "r2": "R2"}
@@ -30,6 +32,21 @@ def comparison(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Group:
         cells += [f"{row['cost']:.2f} of {len(row['used'])}", si(row["flops"]), f"{row['ms']:.3g}"]
         table.add_row(Text(name), *cells, *[plain(row.get("utility"))] * with_utility)
     return _titled(title, table)
+
+
+def compared(table: Comparison) -> Table:
+    """The table of a comparison, the best of each column in bold."""
+    shown = _table()
+    for index, head in enumerate(heads(table)):
+        shown.add_column(Text(head), justify="right" if index else "left", no_wrap=True)
+    for row in table.rows:
+        shown.add_row(
+            *(
+                Text.assemble((cell.text, "bold green" if cell.best else ""), f" ±{cell.spread}" if cell.spread else "")
+                for cell in cells(table, row)
+            )
+        )
+    return shown
 
 
 def every_figure(figures: Mapping[str, Any], *, title: str) -> Group:

@@ -16,6 +16,7 @@ from irene.calibration import frontier as calibration
 from irene.data import Data, Loader
 from irene.errors import DataError
 from irene.evaluation import metrics
+from irene.evaluation.banks import as_run_expects
 from irene.halting.policy import Policy
 from irene.run import Run
 from irene.types import Cost, Prediction, Task
@@ -39,23 +40,35 @@ class Evaluation:
         return bool(self.figures["cost"] < self.bank.steps)
 
 
-def evaluate(run: Run, split: str = "test") -> Evaluation:
-    """Replay a run's own policy on the bank of a split; no model is run."""
+def evaluate(run: Run, split: str = "test", *, point: str | None = None) -> Evaluation:
+    """Replay a run's own policy, or one of its operating points, on the bank of a split; no model is run."""
     bank = run.bank(split)
-    prediction = bank.replay(run.policy(), run.aggregation)
+    if point is None:
+        prediction = bank.replay(run.policy(), run.aggregation)
+    else:
+        calibrated = run.point(point)
+        bank = bank.members(calibrated.members)
+        prediction = bank.replay(calibrated.policy, calibrated.aggregation)
     return Evaluation(
         run=run,
         split=split,
         bank=bank,
         prediction=prediction,
-        figures=figures_of(prediction, bank.targets, bank.costs),
+        figures=figures_of(prediction, bank.targets, bank.costs, run.gate_cost),
     )
 
 
-def evaluate_on(run: Run, data: Data, device: torch.device | str = "cpu", *, batch_size: int = 1024) -> dict[str, Any]:
+def evaluate_on(
+    run: Run,
+    data: Data,
+    device: torch.device | str = "cpu",
+    *,
+    point: str | None = None,
+    batch_size: int = 1024,
+) -> dict[str, Any]:
     """The figures of a run on the test samples of any data that looks like what it was trained on."""
-    _check_fits(run, data)
-    predictor = run.predictor(device)
+    predictor = run.predictor(device, point=point)
+    data = as_run_expects(run, data)
     loader = Loader(data.test, batch_size=batch_size, device=device, shuffle=False)
     parts = [predictor.predict(batch.inputs) for batch in loader.epoch(0)]
     if not parts:
@@ -66,16 +79,21 @@ def evaluate_on(run: Run, data: Data, device: torch.device | str = "cpu", *, bat
         torch.cat([part.members_used for part in parts]).cpu(),
         torch.cat([part.trace for part in parts]).cpu(),
     )
-    return figures_of(prediction, data.test.targets, run.costs)
+    return figures_of(prediction, data.test.targets, predictor.costs, run.gate_cost)
 
 
-def figures_of(prediction: Prediction, targets: Tensor, costs: Sequence[Cost]) -> dict[str, Any]:
-    """Quality of answers, and what they cost in members, FLOPs and ms a sample."""
+def figures_of(
+    prediction: Prediction, targets: Tensor, costs: Sequence[Cost], gate: Cost | None = None
+) -> dict[str, Any]:
+    """Quality of answers, and what they cost in members, FLOPs and ms a sample.
+
+    The gate of a mixture runs on every sample: it counts in FLOPs and ms, and is no member.
+    """
     figures = metrics.summary(prediction, targets, members=len(costs))
     ran_NT = prediction.ran.double()
     for unit in ("flops", "ms"):
         per_member_T = torch.tensor([getattr(cost, unit) for cost in costs], dtype=torch.float64)
-        figures[unit] = float((ran_NT @ per_member_T).mean())
+        figures[unit] = float((ran_NT @ per_member_T).mean()) + getattr(gate, unit, 0.0)
     return figures
 
 
@@ -144,16 +162,3 @@ def gain_over(evaluation: Evaluation, other: Evaluation) -> tuple[float, float, 
 
 def _right(evaluation: Evaluation) -> Tensor:
     return (evaluation.prediction.labels == evaluation.bank.targets).double()
-
-
-def _check_fits(run: Run, data: Data) -> None:
-    """Data must mean to a run what its training data meant."""
-    about = run.manifest["data"]
-    if data.task != run.task:
-        raise DataError(f"{data.name} is for {data.task} and {run.path} was trained for {run.task}")
-    if list(data.shape) != about["shape"]:
-        raise DataError(f"{data.name} has samples of shape {list(data.shape)}, {run.path} takes {about['shape']}")
-    if list(data.classes) != about["classes"]:
-        raise DataError(f"{data.name} has other classes than the data {run.path} was trained on")
-    if [column.to_dict() for column in data.columns] != about.get("columns", []):
-        raise DataError(f"{data.name} has other columns or categories than the table {run.path} was trained on")

@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from irene.errors import RunError
 from irene.evaluation.numbers import plain
 from irene.run import Run
+from irene.types import Cost
 
 
 def learning(run: Run) -> dict[str, list[float]]:
     """The training loss of each model by epoch, as metrics.jsonl has it; empty without that file."""
-    file = run.path / "metrics.jsonl"
-    stages: dict[str, list[float]] = {}
-    for line in file.read_text().splitlines() if file.exists() else ():
-        try:
-            record = json.loads(line)
-            if record["stage"] != "selector":  # whose loss is of another kind
-                stages.setdefault(record["stage"], []).append(float(record.get("base", record["loss"])))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise RunError(f"{file}: has a line that is no record of an epoch ({error}); remove the line") from None
-    return stages
+    return {
+        stage: [record.get("base", record["loss"]) for record in records]
+        for stage, records in run.epochs().items()
+        if stage != "selector"  # whose loss is of another kind
+    }
 
 
 def facts(run: Run) -> dict[str, str]:
@@ -34,7 +29,7 @@ def facts(run: Run) -> dict[str, str]:
         "command": about.get("command", ""),
         "method": run.method,
         "members": ", ".join(about["backbones"]),
-        "parameters": f"{sum(cost.parameters for cost in run.costs):,}",
+        "parameters": f"{sum(cost.parameters for cost in (*run.costs, run.gate_cost or Cost())):,}",
         "data": f"{data['data']} ({sizes})",
         "fingerprint": data["fingerprint"],
         "seed": str(about["seed"]),

@@ -16,7 +16,8 @@ from irene.types import Task
 class Selector(Policy):
     """Learned halting: features of each step go through an LSTM that answers h_t, the probability to halt now.
 
-    A linear path beside the LSTM starts it off as a threshold on the margin, the honest baseline.
+    A linear path beside the LSTM (`skip`) starts it off as a threshold on the margin, the honest baseline; without
+    it the selector is the paper's.
     The hidden state starts at zero (A.1.1). The score is the logit of h_t, which unlike h_t itself never rounds
     to a tie at one; a threshold of 0 is h_t = 0.5. Nothing is drawn at random, so the same input always stops
     at the same step.
@@ -30,6 +31,7 @@ class Selector(Policy):
         *,
         features: tuple[str, ...] | list[str] | None = None,
         hidden: int = 8,
+        skip: bool = True,
         task: Task = "classification",
     ) -> None:
         super().__init__(threshold)
@@ -44,11 +46,18 @@ class Selector(Policy):
         self.register_buffer("std_F", torch.ones(len(self.features)))
         self.cell = nn.LSTMCell(len(self.features), hidden)
         self.out = nn.Linear(hidden, 1)
-        self.skip = nn.Linear(len(self.features), 1, bias=False)
-        self._start_from_threshold()
+        self.skip: nn.Linear | None = None
+        if skip:
+            self.skip = nn.Linear(len(self.features), 1, bias=False)
+            self._start_from_threshold(self.skip)
 
     def options(self) -> dict[str, Any]:
-        return {"features": list(self.features), "hidden": self.hidden, "task": self.task}
+        return {
+            "features": list(self.features),
+            "hidden": self.hidden,
+            "skip": self.skip is not None,
+            "task": self.task,
+        }
 
     @property
     def parameter_count(self) -> int:
@@ -85,13 +94,13 @@ class Selector(Policy):
         return logit_B, {"hidden": hidden, "memory": memory, **remembered}
 
     @torch.no_grad()
-    def _start_from_threshold(self) -> None:
+    def _start_from_threshold(self, skip: nn.Linear) -> None:
         """Begin as a threshold on the margin (regression: on the spread), which training then improves on."""
-        for parameter in (self.out.weight, self.out.bias, self.skip.weight):
+        for parameter in (self.out.weight, self.out.bias, skip.weight):
             parameter.zero_()
         for name, sign in (("margin", 1.0), ("running_spread", -1.0)):
             if name in self.features:
-                self.skip.weight[0, self.features.index(name)] = sign
+                skip.weight[0, self.features.index(name)] = sign
 
     def _zeros(self, batch: int, device: torch.device) -> tuple[Tensor, Tensor]:
         zeros_BD = torch.zeros(batch, self.hidden, device=device)
@@ -100,4 +109,7 @@ class Selector(Policy):
     def _step(self, features_BF: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         scaled_BF = (features_BF - self.mean_F) / self.std_F
         hidden, memory = self.cell(scaled_BF, state)
-        return (self.out(hidden) + self.skip(scaled_BF))[:, 0], (hidden, memory)
+        logit_B1: Tensor = self.out(hidden)
+        if self.skip is not None:
+            logit_B1 = logit_B1 + self.skip(scaled_BF)
+        return logit_B1[:, 0], (hidden, memory)

@@ -19,7 +19,7 @@ from irene.halting.policies import relative_entropy_score, top_two_margin
 from irene.halting.policy import Policy, State, Step
 from irene.halting.rule import Aggregation
 from irene.models.member import as_heads
-from irene.types import Prediction
+from irene.types import Prediction, Task
 
 _MOST_MEMBERS = 8  # the estimates are a table over pairs of sets
 _FEATURES = 4
@@ -102,7 +102,7 @@ class Router(Policy):
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
         raise OptionError(
             "the skipping policy chooses the next member of each sample, so it cannot run members in a fixed order: "
-            "use irene.halting.skipping.predict, or replay it on a bank"
+            "use Cascade.predict, or replay it on a bank"
         )
 
     def check(self, members: int, aggregation: Aggregation) -> None:
@@ -134,6 +134,12 @@ class Router(Policy):
         alone_BT = alone_BT.masked_fill((best_B[:, None] & self.bits_T) == 0, -torch.inf)
         score_B = torch.where(best_rate_B.isinf(), 0.0, -best_rate_B)  # all have run: nothing more to gain
         return Choice(mean_BK, score_B, alone_BT.argmax(1)), state
+
+
+def check_task(task: Task) -> None:
+    """Refuse values, which have no margin to route by."""
+    if task != "classification":
+        raise OptionError("the skipping policy needs class probabilities: for regression use cost-to-go or spread")
 
 
 def _add(member_B: Tensor, logits_BK: Tensor, aggregation: Aggregation, state: State) -> State:
@@ -189,12 +195,12 @@ def predict(
     state: State = {}
     for step in range(len(members)):
         logits: Tensor | None = None
-        for index in member_B.unique().tolist():
+        for index in member_B.unique().tolist() or [router.first]:  # of no samples, the shape of the answer
             group = member_B == index
             answer = as_heads(members[index](inputs[running[group]]))[:, 0].float()
             logits = answer.new_zeros(len(running), answer.shape[1]) if logits is None else logits
             logits[group] = answer
-        assert logits is not None  # somebody is still running
+        assert logits is not None  # some member has run
         if outputs is None:
             outputs = torch.zeros(len(inputs), logits.shape[1], device=device)
             state = router.begin(len(inputs), logits.shape[1], device)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from irene.errors import OptionError
 from irene.halting.rule import Rule
-from irene.halting.skipping import Router, follow
+from irene.halting.skipping import Router, check_task, follow
 from irene.types import Prediction, Task
 
 
@@ -100,8 +100,7 @@ def trajectory(rule: Rule, outputs_NTHK: Tensor) -> Trajectory:
     if steps != rule.steps:
         raise OptionError(f"the rule is for {rule.steps} members and the outputs are of {steps}")
     if isinstance(rule.policy, Router):
-        if rule.task != "classification":
-            raise OptionError("the skipping policy needs class probabilities: for regression use cost-to-go or spread")
+        check_task(rule.task)
         return Trajectory(rule.task, *follow(rule.policy, rule.aggregation, outputs_NTHK))
     state = rule.start(samples, width, outputs_NTHK.device)
     scores, means = [], []

@@ -41,8 +41,9 @@ class OnnxFile:
             raise OptionError(f"{path}: a member takes one batch of numbers, this model takes {found}")
         self.input = inputs[0].name
         self.dtype = _DTYPES[inputs[0].type]
-        first = inputs[0].shape[0] if inputs[0].shape else None
+        first, *rest = inputs[0].shape or [None]
         self.batch: int | None = first if isinstance(first, int) else None
+        self.shape: tuple[int | str | None, ...] = tuple(rest)  # of one sample; a name or None where it may vary
         self.output = _output(path, self.session)
 
     def __call__(self, inputs: Tensor) -> Tensor:
@@ -79,6 +80,22 @@ def _open(path: Path) -> Any:
     except Exception as error:  # ONNX Runtime has a class for each reason and no common one that it publishes
         reason = str(error).strip().partition("\n")[0]
         raise DataError(f"{path}: ONNX Runtime cannot open it ({reason}); export it again") from error
+
+
+def self_contained(path: Path) -> bytes:
+    """The content of a .onnx file, with the tensors that its exporter put into files beside it taken in."""
+    try:
+        import onnx
+        from onnx.external_data_helper import uses_external_data
+    except ImportError:
+        raise MissingExtraError("onnx", "onnx") from None
+    if not any(uses_external_data(one) for one in onnx.load(path, load_external_data=False).graph.initializer):
+        return path.read_bytes()
+    try:
+        content: bytes = onnx.load(path).SerializeToString()
+        return content
+    except Exception as error:  # a class of protobuf's, which publishes none
+        raise DataError(f"{path}: is too large for one file ({error}): quantise it, or leave it out") from error
 
 
 def _output(path: Path, session: Any) -> str:

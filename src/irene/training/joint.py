@@ -5,6 +5,7 @@ No ensemble or cost gradient reaches a member, and none reaches the members befo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from irene.training.objective import Objective, Supervised
 from irene.training.options import OptimizerOptions
 from irene.training.selecting import Price, expected_terms
 
+RANK_SHARE = 0.5  # of each batch on which a member is compared with the ensemble before it
 Earlier = Callable[[Batch], Tensor]  # (B, t - 1, H, K) outputs of the members before this one on a batch
 
 
@@ -39,7 +41,8 @@ class MemberObjective(Objective):
     """A later member's side: its base loss, and L_rank (Eq. 12) against the ensemble before it.
 
     S(t), the share of a sample that reaches this member, is what the selector says now, as a constant; without
-    a selector every sample reaches it.
+    a selector every sample reaches it. L_rank is taken over a part of each batch, as the earlier members have to
+    be run on that part once more.
     """
 
     def __init__(self, base: Supervised, earlier: Earlier, *, rank: float, selector: Selector | None) -> None:
@@ -51,8 +54,10 @@ class MemberObjective(Objective):
     def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:
         terms = self.base.terms(batch, output)
         if self.rank:
-            reference_B, reached_B = self._before(batch)
-            own_B = own_loss(self.base, output, batch.targets)
+            part = slice(math.ceil(RANK_SHARE * len(batch)))
+            compared = Batch(batch.inputs[part], batch.targets[part], batch.ids[part], batch.index[part])
+            reference_B, reached_B = self._before(compared)
+            own_B = own_loss(self.base, output[part], compared.targets)
             terms["rank"] = self.rank * losses.rank_loss(own_B, reference_B, reached_B)
         return terms
 

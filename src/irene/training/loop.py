@@ -6,7 +6,7 @@ import copy
 import hashlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,14 @@ def derive_seed(*parts: object) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TakenStage:
+    """A stage that another run has trained: the model it ended with, and the figures of its epochs."""
+
+    model: nn.Module
+    epochs: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Loop:
     """Trains one model after the other on a device, with progress, checkpoints and resume.
 
@@ -44,6 +52,7 @@ class Loop:
     checkpoints: Checkpoints
     world: World = field(default_factory=World)
     checkpoint_seconds: float = 15.0
+    taken: Mapping[str, TakenStage] = field(default_factory=dict)  # stages that need no training here
 
     def fit(
         self,
@@ -54,10 +63,12 @@ class Loop:
         options: LoopOptions,
         augment: Augment | None = None,
     ) -> None:
-        """Train a model in place; a stage that has finished before is read back instead."""
+        """Train a model in place; a stage that has finished before, here or in another run, is read back instead."""
         parts = {"model": model, "companion": objective.companion}
         if (tensors := self.checkpoints.finished(stage)) is not None:
             _restore(tensors, parts, objective)
+        elif stage in self.taken:
+            self._take(stage, model)
         else:
             loader = Loader(
                 samples,
@@ -70,7 +81,9 @@ class Loop:
                 rank=self.world.rank,
                 world=self.world.size,
             )
-            self._train(stage, model.to(self.device), objective, loader, options)
+            devices = [self.device] if self.device.type == "cuda" else []
+            with torch.random.fork_rng(devices):  # the caller's draws go on as if nothing had been trained
+                self._train(stage, model.to(self.device), objective, loader, options)
             if self.world.leads:
                 self.checkpoints.finish(stage, _snapshot(parts, objective))
             self.world.wait()
@@ -108,6 +121,12 @@ class Loop:
                     if time.monotonic() - saved >= self.checkpoint_seconds and epoch + 1 < options.epochs:
                         self.checkpoints.save(stage, good)
                         saved = time.monotonic()
+
+    def _take(self, stage: str, model: nn.Module) -> None:
+        model.load_state_dict(self.taken[stage].model.state_dict())
+        self.recorder.drop_after(stage, 0)
+        for record in self.taken[stage].epochs:
+            self.recorder.write(record)
 
     def _resume(self, stage: str, stepper: _Stepper) -> int:
         state = self.checkpoints.running(stage)

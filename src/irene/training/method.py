@@ -131,3 +131,4 @@ class Method:
     train: Callable[[Training], Trained]
     options: Callable[[], Any] = lambda: None  # the frozen dataclass of the method's own options, if it has any
     members: int | None = None  # how many members it always has, if that is fixed
+    members_of: str | None = None  # the method whose members it trains in the very same stages, if there is one

@@ -19,6 +19,7 @@ from irene import __version__
 from irene.bank import Bank
 from irene.data import Data, load, split
 from irene.data.samples import Samples
+from irene.data.splits import Splits
 from irene.errors import DataError, OptionError, RunError
 from irene.evaluation.evaluate import figures_of
 from irene.files import as_json
@@ -33,6 +34,7 @@ from irene.training.method import Method, Trained, Training
 from irene.training.methods import find_method
 from irene.training.options import LoopOptions
 from irene.training.recorder import Recorder
+from irene.training.sharing import stages_of
 from irene.types import Cost
 
 
@@ -67,32 +69,25 @@ def train(
     console: Console | None = None,
     tensorboard: bool = False,
     checkpoint_seconds: float = 15.0,
+    members_of: Run | None = None,
 ) -> Run:
-    """Train an ensemble by a method and leave a run directory; with `resume`, go on with an interrupted one."""
-    chosen = find_method(method)
+    """Train an ensemble by a method and leave a run directory; with `resume`, go on with an interrupted one.
+
+    Members that the method would train exactly as `members_of` did are taken from that run (see Method.members_of).
+    """
     options = options or TrainOptions()
     loop = loop or LoopOptions()
-    method_options = chosen.options() if method_options is None else method_options
     device = pick_device(options.device)
-    data = load(data) if isinstance(data, str) else data
-    splits = split(data, heldout=options.heldout, seed=options.seed)
-    backbones = _backbones(options, chosen, data.shape)
-    for name in set(backbones):
+    plan = _plan(method, data, options, loop, method_options)
+    data = plan.splits.data
+    for name in set(plan.backbones):
         # One that cannot be made is refused before anything is written.
         build(MemberSpec(backbone=name, shape=data.shape, outputs=data.outputs), seed=0)
-    about = {
-        "method": chosen.name,
-        "task": data.task,
-        "seed": options.seed,
-        "backbones": list(backbones),
-        "options": {
-            "loop": dataclasses.asdict(loop),
-            "method": dataclasses.asdict(method_options) if method_options is not None else {},
-        },
-        "data": {**splits.record, "classes": list(data.classes), "shape": list(data.shape)},
-    }
+    if members_of is not None and members_of.method != plan.method.members_of:
+        raise OptionError(f"{method} does not train the members of {members_of.method}, so it cannot take them")
+    taken = {} if members_of is None else stages_of(members_of, plan.about)
     here = world(device)
-    run = _begin(Path(out), about, resume, here)
+    run = _begin(Path(out), plan.about, resume, here)
     if run.finished:
         return run
     notes: list[str] = []
@@ -107,8 +102,8 @@ def train(
         recorder.console.print(text)
 
     training = Training(
-        splits=splits,
-        backbones=backbones,
+        splits=plan.splits,
+        backbones=plan.backbones,
         loop=Loop(
             device=device,
             seed=options.seed,
@@ -116,14 +111,15 @@ def train(
             checkpoints=Checkpoints(run.path / "stages"),
             world=here,
             checkpoint_seconds=checkpoint_seconds,
+            taken=taken,
         ),
         loop_options=loop,
-        options=method_options,
+        options=plan.own,
         note=note,
     )
     started = datetime.now(UTC)
     try:
-        trained = chosen.train(training)
+        trained = plan.method.train(training)
     except (DataError, OptionError):
         begun = (run.path / "metrics.jsonl").exists() or (run.path / "stages").exists()
         if here.leads and not begun:  # a mistake that showed at once leaves nothing behind
@@ -135,6 +131,17 @@ def train(
         _finish(run, training, trained, notes, (datetime.now(UTC) - started).total_seconds())
     here.wait()
     return run if here.leads else Run.open(run.path)
+
+
+def is_trained(
+    method: str, data: Data, out: Path, *, options: TrainOptions, loop: LoopOptions, method_options: Any = None
+) -> bool:
+    """Whether this very training has been finished in a folder; that of another one there is an error."""
+    if not (out / "run.json").exists():
+        return False
+    run = Run.open(out, unfinished=True)
+    _check_same(run, _plan(method, data, options, loop, method_options).about)
+    return run.finished
 
 
 def pick_device(name: str) -> torch.device:
@@ -157,6 +164,37 @@ def default_backbone(shape: tuple[int, ...]) -> str:
     return "cnn" if max(shape[1:]) < 28 else "resnet32"
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Plan:
+    """A training as it is described before it begins."""
+
+    method: Method
+    splits: Splits
+    backbones: tuple[str, ...]
+    own: Any  # the method's own options
+    about: dict[str, Any]  # the head of the manifest: all that decides what is trained
+
+
+def _plan(method: str, data: str | Data, options: TrainOptions, loop: LoopOptions, own: Any) -> _Plan:
+    chosen = find_method(method)
+    data = load(data) if isinstance(data, str) else data
+    splits = split(data, heldout=options.heldout, seed=options.seed)
+    backbones = _backbones(options, chosen, data.shape)
+    own = chosen.options() if own is None else own
+    about = {
+        "method": chosen.name,
+        "task": data.task,
+        "seed": options.seed,
+        "backbones": list(backbones),
+        "options": {
+            "loop": dataclasses.asdict(loop),
+            "method": dataclasses.asdict(own) if own is not None else {},
+        },
+        "data": {**splits.record, "classes": list(data.classes), "shape": list(data.shape)},
+    }
+    return _Plan(method=chosen, splits=splits, backbones=backbones, own=own, about=about)
+
+
 def _backbones(options: TrainOptions, method: Method, shape: tuple[int, ...]) -> tuple[str, ...]:
     count = method.members or options.members
     names: Sequence[str] = options.backbones or (default_backbone(shape),)
@@ -166,12 +204,7 @@ def _backbones(options: TrainOptions, method: Method, shape: tuple[int, ...]) ->
 def _begin(path: Path, about: dict[str, Any], resume: bool, here: World) -> Run:
     if resume and (path / "run.json").exists():
         run = Run.open(path, unfinished=True)
-        for key, value in about.items():
-            if run.manifest.get(key) != as_json(value):
-                raise RunError(
-                    f"{path}: was begun with another {key}; resume with the options it was begun with, "
-                    "or train into another --out"
-                )
+        _check_same(run, about)
         return run
     environment = {
         "irene": __version__,
@@ -186,6 +219,15 @@ def _begin(path: Path, about: dict[str, Any], resume: bool, here: World) -> Run:
     return Run.open(path, unfinished=True)
 
 
+def _check_same(run: Run, about: dict[str, Any]) -> None:
+    for key, value in about.items():
+        if run.manifest.get(key) != as_json(value):
+            raise RunError(
+                f"{run.path}: was begun with another {key}; resume with the options it was begun with, "
+                "or train into another --out"
+            )
+
+
 def _finish(run: Run, training: Training, trained: Trained, notes: list[str], seconds: float) -> None:
     """Write members, policy, banks and figures; the run is finished once its manifest says so."""
     run.manifest["members"] = []  # an attempt that was killed while finishing may have left some
@@ -197,14 +239,14 @@ def _finish(run: Run, training: Training, trained: Trained, notes: list[str], se
     policy = trained.policy.cpu()
     run.save_policy(policy)
     if trained.gate is not None:
-        run.save_gate(trained.gate, trained.top or len(trained.members))
+        run.save_gate(trained.gate, trained.top or len(trained.members), training.cost(trained.gate))
     figures = {}
     splits = training.splits
     for name, samples in (("heldout", splits.heldout), ("test", splits.test)):
         if len(samples):
             bank = make_bank(training, trained, samples, costs, name)
             run.save_bank(name, bank)
-            figures[name] = figures_of(bank.replay(policy, aggregation), bank.targets, bank.costs)
+            figures[name] = figures_of(bank.replay(policy, aggregation), bank.targets, costs, run.gate_cost)
     run.write(status="finished", figures=figures, notes=notes, seconds=round(seconds, 3))
     shutil.rmtree(run.path / "stages", ignore_errors=True)
 

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from irene.errors import OptionError
 from irene.models.names import near
 from irene.training.method import Method
-from irene.training.methods import (
-    average,
-    batch_ensemble,
-    dive2,
-    fge,
-    irene,
-    mimo,
-    moe,
-    single,
-    snapshot,
-    sparse_moe,
-    woc,
-)
 
+FILES = (  # in the order they are listed and compared
+    "single",
+    "average",
+    "snapshot",
+    "fge",
+    "moe",
+    "sparse_moe",
+    "woc",
+    "dive2",
+    "mimo",
+    "batch_ensemble",
+    "irene",
+)
 METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        single.METHOD,
-        average.METHOD,
-        snapshot.METHOD,
-        fge.METHOD,
-        moe.METHOD,
-        sparse_moe.METHOD,
-        woc.METHOD,
-        dive2.METHOD,
-        mimo.METHOD,
-        batch_ensemble.METHOD,
-        irene.METHOD,
-    )
+    method.name: method for method in (import_module(f"{__name__}.{file}").METHOD for file in FILES)
 }
 
 

@@ -32,7 +32,7 @@ from irene.types import COST_UNITS, Cost, CostUnit, cost_vector
 Recipe = Literal["irene", "paper"]
 SelectorData = Literal["slice", "folds"]
 Part = Literal["ensemble", "cost", "rank", "joint", "selector"]
-COLLAPSED = 0.02  # a share of samples past the first member below this is a collapse
+COLLAPSED = 0.98  # a larger share of samples that stop at one and the same step is a collapse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,17 +102,24 @@ class _Sequence:
             )
         self.weights = self.options.active_weights()
         self.base = Supervised(training.task, scale_K=training.scale_K, discrepancy=self.weights.discrepancy)
-        names = self.options.features or (("kl",) if self.options.recipe == "paper" else FEATURES[training.task])
-        seed = derive_seed(training.loop.seed, "selector")
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            self.selector = Selector(
-                features=check_features(names, training.task), hidden=self.options.hidden, task=training.task
-            )
+        self.selector = self._new_selector()
         self.members: list[Member] = []
         self.costs = self._measure_costs()
         self.columns: list[Tensor] = []  # (M, H, K) a member: its outputs on the evidence
         self.price = 0.1
+
+    def _new_selector(self) -> Selector:
+        """A fresh selector, whose weights depend on the seed alone."""
+        training, paper = self.training, self.options.recipe == "paper"
+        names = self.options.features or (("kl",) if paper else FEATURES[training.task])
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(derive_seed(training.loop.seed, "selector"))
+            return Selector(
+                features=check_features(names, training.task),
+                hidden=self.options.hidden,
+                skip=not paper,
+                task=training.task,
+            )
 
     def add_member(self, index: int) -> None:
         """Train member `index` jointly with the selector; the first one has only its base loss."""
@@ -140,6 +147,7 @@ class _Sequence:
             unequal = len(set(training.backbones)) > 1
             aggregation = fit_aggregation(self._bank(), weights=unequal if options.weights is None else options.weights)
             evidence = self._evidence(self.columns, aggregation)
+            self.selector = self._new_selector()  # anew: the joint one has followed members that were still moving
             fit_selector(training.loop, "selector", self.selector, evidence, self._price(), lr=options.selector_lr)
         self.selector.cpu().eval()
         policy = self.selector.at(self._threshold(aggregation))
@@ -266,18 +274,26 @@ class _Sequence:
         if options.recipe == "irene" and options.cost is not None:
             nearest = int((line.cost_M - options.cost).abs().argmin())
             threshold = float(line.thresholds_M[nearest])
-        deeper = float((line.trajectory.halting_steps(threshold) > 1).double().mean())
-        if not COLLAPSED <= deeper <= 1 - COLLAPSED:
-            training.note(collapse_note(deeper))
+        steps_N = line.trajectory.halting_steps(threshold)
+        commonest = int(steps_N.mode().values)
+        alike = float((steps_N == commonest).double().mean())
+        if alike > COLLAPSED and not self._asked_for(commonest):
+            training.note(collapse_note(alike, commonest))
         return threshold
 
+    def _asked_for(self, step: int) -> bool:
+        """Whether the wish itself is that nearly every sample stops at this step."""
+        totals_T = self._costs().cumsum(0)
+        asked = self.options.cost
+        return asked is not None and abs(asked - float(totals_T[step - 1])) <= (1 - COLLAPSED) * float(totals_T[-1])
 
-def collapse_note(deeper: float) -> str:
+
+def collapse_note(alike: float, step: int) -> str:
     """What to tell a user whose selector treats all samples alike."""
     return (
-        f"the selector has collapsed: {deeper:.1%} of held-out samples use more than one member. "
+        f"the selector has collapsed: {alike:.1%} of held-out samples stop after member {step}. "
         "Use --recipe irene, which trains the selector on samples the members did not see, "
-        "ask for a --cost between one member and all, or give it more held-out data (--heldout)"
+        "ask for another --cost, or give it more held-out data (--heldout)"
     )
 
 

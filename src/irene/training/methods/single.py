@@ -11,4 +11,10 @@ def train(training: Training) -> Trained:
     return Trained(members=[member])
 
 
-METHOD = Method(name="single", description="one model, the reference for cost 1", train=train, members=1)
+METHOD = Method(
+    name="single",
+    description="one model, the reference for cost 1",
+    train=train,
+    members=1,
+    members_of="average",
+)

@@ -62,4 +62,5 @@ METHOD = Method(
     description="the average ensemble's members, stopped when confident: a threshold that loses no held-out accuracy",
     train=train,
     options=WocOptions,
+    members_of="average",
 )

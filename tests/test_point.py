@@ -15,9 +15,9 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
-from irene.calibration.point import OperatingPoint
 from irene.errors import CalibrationError
 from irene.halting.registry import POLICIES
+from irene.point import OperatingPoint
 
 FITTED = sorted(set(POLICIES) - {"never", "spread", "selector"})
 
@@ -71,7 +71,7 @@ def test_builds_the_cascade_that_was_calibrated(
         point.cascade(members[:1])
 
 
-def test_another_version_is_refused(lifelike_bank: Callable[..., Bank]) -> None:
+def test_another_format_is_refused(lifelike_bank: Callable[..., Bank]) -> None:
     point = fit_policy(lifelike_bank(100), "margin", cost=1.5)
-    with pytest.raises(CalibrationError, match=r"version 2 .* calibrate again"):
-        OperatingPoint.from_dict(point.to_dict() | {"version": 2}, point.tensors())
+    with pytest.raises(CalibrationError, match=r"format 2 .* calibrate again"):
+        OperatingPoint.from_dict(point.to_dict() | {"format": 2}, point.tensors())

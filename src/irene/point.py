@@ -17,7 +17,7 @@ from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.types import Cost, Task
 
-VERSION = 1
+FORMAT = 1  # of what `to_dict` writes
 
 
 def _now() -> str:
@@ -44,7 +44,7 @@ class OperatingPoint:
     why: str  # why this policy
     scores: Tensor = field(repr=False, compare=False)  # sorted sample of the first scores, to notice drift later
     date: str = field(default_factory=_now)  # ISO 8601, UTC
-    version: int = VERSION
+    version: int = 1  # counted up each time a run's point of this name is calibrated again
 
     def cascade(self, members: Sequence[MemberLike], costs: Sequence[Cost] | None = None) -> Cascade:
         """The cascade that works at this point, from all members in the order of the bank."""
@@ -61,8 +61,9 @@ class OperatingPoint:
     def to_dict(self) -> dict[str, Any]:
         """All but the tensors, as JSON values."""
         return {
-            "version": self.version,
+            "format": FORMAT,
             "name": self.name,
+            "version": self.version,
             "date": self.date,
             "task": self.task,
             "asked": self.asked,
@@ -82,10 +83,10 @@ class OperatingPoint:
     @classmethod
     def from_dict(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> OperatingPoint:
         """The point that `to_dict` and `tensors` wrote down."""
-        version = values.get("version")
-        if version != VERSION:
+        if values.get("format") != FORMAT:
             raise CalibrationError(
-                f"this operating point has version {version} and this irene reads version {VERSION}: calibrate again"
+                f"this operating point has format {values.get('format')} and this irene reads format {FORMAT}: "
+                "calibrate again"
             )
         learned = {key.removeprefix("policy."): value for key, value in tensors.items() if key.startswith("policy.")}
         return cls(

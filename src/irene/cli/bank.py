@@ -1,0 +1,61 @@
+"""`irene bank`: a run of outputs that were computed elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from irene.cli.importing import Labels
+from irene.cli.output import speaking
+from irene.cli.params import Json, TaskName
+
+
+def bank(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Outputs as .npz, .parquet or a bank of irene.")],
+    out: Annotated[Path | None, typer.Option(metavar="RUN", help="The run directory to write.")] = None,
+    labels: Labels = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="heldout|test",
+            help="All samples are of this split; a run that has the other one gets it too. Else they are cut in two.",
+        ),
+    ] = None,
+    heldout: Annotated[
+        str, typer.Option(metavar="SHARE|COUNT", help="Samples to calibrate on; the others are for testing.")
+    ] = "0.5",
+    flops: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="FLOPs of each member a sample, such as 70M,1.1G.")
+    ] = None,
+    ms: Annotated[str | None, typer.Option(metavar="A,B,...", help="Milliseconds of each member a sample.")] = None,
+    task: TaskName = None,
+    seed: Annotated[int, typer.Option(help="Decides which samples are held out.")] = 0,
+    json: Json = False,
+) -> None:
+    """Make a run from logits or values computed elsewhere, so that members that cannot run here get calibrated.
+
+    A .npz file has the arrays outputs (samples, members, classes) and targets, and may have ids, ms, flops and
+    parameters. A .parquet file has the columns target, if you like id, and one column a member with its outputs.
+    """
+    from irene.bank import Bank
+    from irene.cli.imports import as_task, costs_with, read_labels, show_import
+    from irene.cli.options import share_or_count
+    from irene.errors import OptionError
+    from irene.imported import import_outputs
+
+    with speaking(json) as output:
+        if out is None:
+            raise OptionError("say where to write the run, for example --out runs/mine")
+        found = costs_with(Bank.read(file, task=as_task(task)), {"flops": flops, "ms": ms})
+        run = import_outputs(
+            found,
+            out,
+            name=file.name,
+            labels=read_labels(labels),
+            split=split,
+            heldout=share_or_count(heldout) or 0,
+            seed=seed,
+        )
+        show_import(run, output)

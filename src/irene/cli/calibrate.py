@@ -1,0 +1,95 @@
+"""`irene calibrate`: set where a run stops each sample, for what is asked of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from irene.cli.output import speaking
+from irene.cli.params import Device, Json, Root, RunFolder, Source, Target, TaskName
+
+ASKED = "What to ask for: one of"
+
+
+def calibrate(
+    folder: RunFolder,
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AMOUNT", help="This mean cost: 1.3, 250M with --unit flops, or 3ms.", rich_help_panel=ASKED
+        ),
+    ] = None,
+    max_drop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="The cheapest that loses at most this much of the whole ensemble's accuracy: 0.5%.",
+            rich_help_panel=ASKED,
+        ),
+    ] = None,
+    p99: Annotated[
+        str | None,
+        typer.Option(
+            "--p99",
+            metavar="TIME",
+            help="The most accurate that takes no longer for 99 % of samples: 8ms.",
+            rich_help_panel=ASKED,
+        ),
+    ] = None,
+    risk: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="The cheapest that gets at most this share of samples wrong which the whole ensemble gets right.",
+            rich_help_panel=ASKED,
+        ),
+    ] = None,
+    confidence: Annotated[
+        str, typer.Option(metavar="SHARE", help="Of promises (--p99, --risk, --guaranteed) and intervals.")
+    ] = "90%",
+    guaranteed: Annotated[
+        bool, typer.Option("--guaranteed", help="Promise that the true mean cost is at most --cost.")
+    ] = False,
+    unit: Annotated[
+        str | None, typer.Option(metavar="members|flops|ms", help="What costs are counted in; members by default.")
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(metavar="auto|NAME", help="auto takes the best by cross-validation and says why.")
+    ] = "auto",
+    weights: Annotated[bool, typer.Option("--weights", help="Fit how much each member counts.")] = False,
+    name: Annotated[str, typer.Option(help="The operating point to write; one of that name is replaced.")] = "default",
+    data: Source = None,
+    target: Target = None,
+    task: TaskName = None,
+    root: Root = None,
+    seed: Annotated[int, typer.Option(help="Decides folds, and which samples a promise is made with.")] = 0,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Set where a run stops each sample, for a mean cost, an accuracy, a latency or a risk.
+
+    Calibrates on the run's held-out samples or, with --data, on the training samples of other data, which no member
+    may have seen; the test samples stay unseen for `irene evaluate --data`. Writes an operating point into the run,
+    for `--point` of evaluate and predict.
+    """
+    from irene.cli import amounts
+    from irene.cli.calibrating import Wish, bank_for, fit_point
+    from irene.cli.point_tables import show_point
+    from irene.run import Run
+
+    with speaking(json) as output:
+        mean_cost, cost_unit = amounts.cost(cost, unit)
+        wish = Wish(
+            cost=mean_cost,
+            unit=cost_unit,
+            max_drop=amounts.share(max_drop, "--max-drop"),
+            p99=amounts.milliseconds(p99, "--p99"),
+            risk=amounts.share(risk, "--risk"),
+            confidence=amounts.share(confidence, "--confidence", large=True) or 0.0,
+            guaranteed=guaranteed,
+        )
+        run = Run.open(folder)
+        bank = bank_for(run, data, target=target, task=task, root=root, device=device)
+        point = fit_point(run, bank, wish, policy=policy, weights=weights, name=name, seed=seed, fresh=data is not None)
+        show_point(run, run.save_point(point), output)

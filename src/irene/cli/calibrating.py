@@ -1,0 +1,63 @@
+"""What `irene calibrate` does with its flags."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from irene.bank import Bank
+from irene.calibration.fit import fit_policy
+from irene.calibration.selection import Fitted
+from irene.calibration.targets import Target
+from irene.cli.loading import load_data
+from irene.errors import DataError, OptionError, RunError
+from irene.evaluation.banks import as_run_expects, bank_of
+from irene.halting.selector import Selector
+from irene.imported import IMPORTED
+from irene.point import OperatingPoint
+from irene.run import Run
+from irene.training.afterwards import selector_fitter
+from irene.training.train import pick_device
+
+Wish = Target  # of the command line, where --target names a column
+
+
+def bank_for(
+    run: Run, spec: str | None, *, target: str | None, task: str | None, root: Path | None, device: str
+) -> Bank:
+    """The outputs to calibrate on: the run's held-out ones, or those of its members on other data."""
+    if spec is None:
+        if target is not None or task is not None or root is not None:
+            raise OptionError("--target, --task and --root say how to read --data: give it too")
+        if "heldout" not in run.manifest["banks"]:
+            raise RunError(f"{run.path}: has no held-out samples to calibrate on: give other samples with --data")
+        return run.bank("heldout")
+    where = pick_device(device)
+    cascade = run.cascade(where)
+    data = load_data(spec, target=target, task=task, root=root)
+    if run.method not in IMPORTED and data.fingerprint == run.manifest["data"]["fingerprint"]:
+        raise DataError(f"the members were trained on {spec}: leave --data out to calibrate on its held-out samples")
+    data = as_run_expects(run, data)
+    return bank_of(cascade, data.train, where, about={"split": "train", "fingerprint": data.fingerprint})
+
+
+def fit_point(
+    run: Run, bank: Bank, wish: Wish, *, policy: str, weights: bool, name: str, seed: int, fresh: bool
+) -> OperatingPoint:
+    """Fit a policy for the wish; the run's own selector takes part where it has one.
+
+    On samples that are not `fresh` the selector has been fitted, so promises need one fitted anew on a part of them.
+    """
+    asked: dict[str, Any] = {**dataclasses.asdict(wish), "name": name, "seed": seed}
+    trained = run.policy()
+    own = None
+    if isinstance(trained, Selector) and (fresh or not wish.promises):
+        own = Fitted(trained, run.aggregation)
+    if policy != "selector":
+        return fit_policy(bank, policy, weights=weights, also=own, **asked)
+    if own is None:
+        return fit_policy(bank, selector_fitter(cost=wish.cost, seed=seed), weights=weights, **asked)
+    if weights:
+        raise OptionError("the run's selector was trained with the weights it has: leave --weights out")
+    return fit_policy(bank, own.policy, aggregation=own.aggregation, **asked)

@@ -1,0 +1,162 @@
+"""`irene compare`: every method on the same data, in one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from irene.cli.experiment import (
+    ENSEMBLE,
+    Backbone,
+    Backbones,
+    BatchSize,
+    Compile,
+    Epochs,
+    Flags,
+    Folders,
+    LearningRate,
+    Ray,
+    Seeds,
+    Settings,
+    WorkerCount,
+    make_experiment,
+    member_count,
+    own_options,
+    refuse_training,
+)
+from irene.cli.output import Output, speaking
+from irene.cli.params import Device, Heldout, Json, Root, Source, Target, TaskName
+
+if TYPE_CHECKING:
+    from irene.evaluation.experiment import Done
+    from irene.evaluation.table import Table
+
+FAILED = 1
+
+
+def compare(
+    folders: Folders = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="all|A,B", help="The methods to compare; all by default.")
+    ] = None,
+    data: Source = None,
+    target: Target = None,
+    task: TaskName = None,
+    root: Root = None,
+    heldout: Heldout = None,
+    members: Annotated[
+        int | None, typer.Option(help="How many members; 3 by default.", rich_help_panel=ENSEMBLE)
+    ] = None,
+    backbone: Backbone = None,
+    backbones: Backbones = None,
+    seeds: Seeds = 3,
+    device: Device = "auto",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where runs and the table go; runs/DATA by default. Runs there are not repeated."),
+    ] = None,
+    reference: Annotated[
+        str | None, typer.Option(metavar="METHOD", help="What the others are compared with; average by default.")
+    ] = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: LearningRate = None,
+    compile: Compile = False,
+    set_: Settings = None,
+    workers: WorkerCount = None,
+    ray: Ray = False,
+    json: Json = False,
+) -> None:
+    """Train every method on the same data over several seeds, and show one table; or compare runs that exist.
+
+    What was trained before is not trained again, and what was interrupted goes on where it was.
+    """
+    flags = Flags(
+        data=data,
+        target=target,
+        task=task,
+        root=root,
+        heldout=heldout,
+        backbone=backbone,
+        backbones=backbones,
+        seeds=seeds,
+        device=device,
+        out=out,
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=lr,
+        compile=compile,
+        settings=tuple(set_ or ()),
+        workers=workers,
+        ray=ray,
+    )
+    with speaking(json) as output:
+        if folders:
+            _existing(folders, flags, methods, members, reference, output)
+        else:
+            _trained(flags, methods, members, reference, output)
+
+
+def _existing(
+    folders: list[Path], flags: Flags, methods: str | None, members: int | None, reference: str | None, output: Output
+) -> None:
+    from irene.errors import OptionError
+    from irene.evaluation.table import as_dict, make_table
+    from irene.evaluation.table_files import write_table
+    from irene.run import Run
+
+    refuse_training(flags)
+    if methods is not None or members is not None:
+        raise OptionError("--methods and --members say what to train: leave them out, or the runs")
+    table = make_table([Run.open(folder) for folder in folders], reference=reference)
+    files = write_table(table, flags.out) if flags.out is not None else []
+    _show(table, output, {**as_dict(table), "files": [str(file) for file in files]})
+
+
+def _trained(flags: Flags, methods: str | None, members: int | None, reference: str | None, output: Output) -> None:
+    from irene.cli import options as given_options
+    from irene.evaluation.compare import compare as compare_methods
+    from irene.evaluation.table import as_dict
+
+    experiment = make_experiment(flags, output.console)
+    found = compare_methods(
+        experiment,
+        given_options.names(methods) or ("all",),
+        members=members or member_count(experiment, 3),
+        own=own_options(flags.settings),
+        reference=reference,
+    )
+    value = {
+        **as_dict(found.table),
+        "files": [str(file) for file in found.files],
+        "left_out": found.done.left_out(),
+        "lost": found.done.lost(),
+    }
+    _show(found.table, output, value)
+    tell(found.done, output)
+    output.console.print(f"table and runs are in {experiment.out}", markup=False, highlight=False, soft_wrap=True)
+    if found.done.lost():
+        raise typer.Exit(FAILED)
+
+
+def _show(table: Table, output: Output, value: dict[str, Any]) -> None:
+    from irene.cli.tables import compared
+    from irene.evaluation.table_files import note
+
+    def show(screen: Any) -> None:
+        screen.width = max(screen.width, 120)  # a narrower screen wraps the line; nothing is cut off
+        screen.print(compared(table))
+        screen.print(f"\n{note(table)}", markup=False, highlight=False)
+
+    output.result(value, show)
+
+
+def tell(done: Done, output: Output) -> None:
+    """Say which runs are missing, and why."""
+    for name, reason in done.left_out().items():
+        output.console.print(f"{name} was left out: {reason}", markup=False, highlight=False, soft_wrap=True)
+    for name, reason in done.lost().items():
+        words = f"{name} is missing: {reason}; the same command goes on with it"
+        output.console.print(words, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,43 @@
+"""`irene drift`: whether data still look like those an operating point was calibrated on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from irene.cli.output import speaking
+from irene.cli.params import Device, Json, Root, RunFolder, Target, TaskName, sources
+
+
+def drift(
+    folder: RunFolder,
+    data: Annotated[
+        list[str],
+        typer.Option(
+            "--data",
+            metavar="SPEC|FILE",
+            help="Unlabelled images, folders of them, .npz (x) or .csv files, or a source as in `irene data`.",
+            autocompletion=sources,
+        ),
+    ],
+    point: Annotated[str, typer.Option(metavar="NAME", help="The operating point to check.")] = "default",
+    target: Target = None,
+    task: TaskName = None,
+    root: Root = None,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Compare where samples stop, and how ready to stop they are, with calibration; say when to recalibrate.
+
+    Labels are not needed. Of a source its test samples count. For a run made by `irene bank`, give a file with new
+    outputs of its members.
+    """
+    from irene.cli.drifting import check, show_drift
+    from irene.run import Run
+    from irene.training.train import pick_device
+
+    with speaking(json) as output:
+        run = Run.open(folder)
+        found = check(run, point, data, device=pick_device(device), target=target, task=task, root=root)
+        show_drift(run, point, found, output)

@@ -1,0 +1,153 @@
+"""The options that `irene compare` and `irene study` share: what is trained, how, and by whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from irene.evaluation.experiment import Experiment
+
+ENSEMBLE, LOOP, MACHINE = "Ensemble", "Training of each member", "Machine"
+
+Backbone = Annotated[str | None, typer.Option(help="One backbone for all members.", rich_help_panel=ENSEMBLE)]
+Backbones = Annotated[
+    str | None, typer.Option(metavar="A,B,C", help="One backbone for each member.", rich_help_panel=ENSEMBLE)
+]
+Seeds = Annotated[int, typer.Option(help="How many seeds: 0, 1, ...", rich_help_panel=ENSEMBLE)]
+Epochs = Annotated[int | None, typer.Option(help="15 by default for small data, else 20.", rich_help_panel=LOOP)]
+BatchSize = Annotated[int | None, typer.Option(help="64 by default for small data, else 128.", rich_help_panel=LOOP)]
+LearningRate = Annotated[float | None, typer.Option("--lr", help="0.1 by default.", rich_help_panel=LOOP)]
+Compile = Annotated[bool, typer.Option("--compile", help="Run through torch.compile.", rich_help_panel=LOOP)]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="METHOD.NAME=VALUE", help="An option of a method, such as irene.cost=1.5."),
+]
+WorkerCount = Annotated[
+    int | None,
+    typer.Option(help="Runs trained side by side; by default one a core, one on a GPU.", rich_help_panel=MACHINE),
+]
+Ray = Annotated[
+    bool,
+    typer.Option("--ray", help="Train each run as a task of a Ray cluster that sees --out.", rich_help_panel=MACHINE),
+]
+Folders = Annotated[
+    list[Path] | None, typer.Argument(metavar="[RUN...]", help="Runs that exist; then nothing is trained.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    """The command line; None is a flag that was not given."""
+
+    data: str | None
+    target: str | None
+    task: str | None
+    root: Path | None
+    heldout: str | None
+    backbone: str | None
+    backbones: str | None
+    seeds: int
+    device: str
+    out: Path | None
+    epochs: int | None
+    batch_size: int | None
+    lr: float | None
+    compile: bool
+    settings: Sequence[str]
+    workers: int | None
+    ray: bool
+
+
+def make_experiment(flags: Flags, console: Console) -> Experiment:
+    """The experiment the flags describe; its data is loaded here, so that a wrong name is heard of at once."""
+    from irene.cli import options as given_options
+    from irene.errors import OptionError
+    from irene.evaluation.experiment import Experiment, default_loop
+    from irene.evaluation.jobs import Source
+
+    if flags.data is None:
+        raise OptionError("give runs to compare, or the data to train on, for example --data digits")
+    if flags.backbone is not None and flags.backbones is not None:
+        raise OptionError("give --backbone for all members or --backbones for each, not both")
+    described: dict[str, Any] = {"task": flags.task}  # `load` says what a task may be
+    source = Source(spec=flags.data, target=flags.target, root=flags.root, **described)
+    loop = default_loop(source.load())
+    given = {
+        name: (flag, str(value))
+        for name, flag, value in (
+            ("epochs", "--epochs", flags.epochs),
+            ("batch_size", "--batch-size", flags.batch_size),
+            ("optimizer.lr", "--lr", flags.lr),
+            ("compile", "--compile", flags.compile or None),
+        )
+        if value is not None
+    }
+    return Experiment(
+        data=source,
+        out=flags.out or default_out(flags.data),
+        seeds=flags.seeds,
+        backbones=given_options.names(flags.backbones or flags.backbone),
+        heldout=given_options.share_or_count(flags.heldout),
+        device=flags.device,
+        loop=given_options.apply(loop, given, "the training of a member"),
+        workers=flags.workers,
+        ray=flags.ray,
+        console=console,
+    )
+
+
+def member_count(experiment: Experiment, otherwise: int) -> int:
+    """How many members, where --members does not say: one for each of several backbones."""
+    return len(experiment.backbones) if len(experiment.backbones) > 1 else otherwise
+
+
+def own_options(settings: Sequence[str]) -> dict[str, Any]:
+    """The options of methods, by method, from METHOD.NAME=VALUE."""
+    from irene.cli import options as given_options
+    from irene.errors import OptionError
+    from irene.training.methods import find_method
+
+    found: dict[str, Any] = {}
+    for key, text in given_options.settings(settings).items():
+        name, dot, option = key.partition(".")
+        if not dot:
+            raise OptionError(f"--set takes METHOD.NAME=VALUE, such as irene.cost=1.5, got {key}={text}")
+        options = found.get(name, find_method(name).options())
+        found[name] = given_options.apply(options, {option: (f"--set {key}", text)}, name)
+    return found
+
+
+def default_out(source: str) -> Path:
+    """runs/DATA, which comparisons and studies of the same data share."""
+    short = Path(source.partition(":")[2]).stem if ":" in source else source
+    return Path("runs") / re.sub(r"[^A-Za-z0-9._-]+", "-", short)
+
+
+def refuse_training(flags: Flags) -> None:
+    """Options of a training have no meaning for runs that exist."""
+    from irene.errors import OptionError
+
+    given = {
+        "--data": flags.data,
+        "--backbone": flags.backbone,
+        "--backbones": flags.backbones,
+        "--epochs": flags.epochs,
+        "--batch-size": flags.batch_size,
+        "--lr": flags.lr,
+        "--workers": flags.workers,
+        "--set": flags.settings or None,
+        "--ray": flags.ray or None,
+    }
+    for flag, value in given.items():
+        if value is not None:
+            raise OptionError(
+                f"{flag} is for training, and runs that exist are not trained: leave one or the other out"
+            )

@@ -1,0 +1,77 @@
+"""What `irene import` and `irene bank` share: labels, costs, and what they say in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from irene.bank import Bank
+from irene.cli import options
+from irene.cli.output import Output
+from irene.cli.tables import comparison
+from irene.errors import DataError, OptionError
+from irene.run import Run
+from irene.types import TASKS, Cost, Task
+
+
+def as_task(text: str | None) -> Task | None:
+    """The task of that name."""
+    if text is not None and text not in TASKS:
+        raise OptionError(f"--task must be one of {', '.join(TASKS)}, got {text!r}")
+    return next((task for task in TASKS if task == text), None)
+
+
+def read_labels(path: Path | None) -> list[str] | None:
+    """The lines of a file that are not empty."""
+    if path is None:
+        return None
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: is no text in UTF-8; expected one class name a line") from None
+    return [line for line in lines if line]
+
+
+def costs_with(bank: Bank, given: Mapping[str, str | None]) -> Bank:
+    """The bank with some of its costs replaced: comma-separated numbers, one a member."""
+    costs = [cost.to_dict() for cost in bank.costs]
+    for field, text in given.items():
+        if text is None:
+            continue
+        try:
+            values = [options.number(word) for word in options.names(text)]
+        except ValueError:
+            raise OptionError(f"--{field} takes numbers with commas between, such as 70M,1.1G, got {text!r}") from None
+        if len(values) != len(costs):
+            raise OptionError(f"--{field} needs a value for each of {len(costs)} members, got {len(values)}")
+        for cost, value in zip(costs, values, strict=True):
+            cost[field] = value
+    return replace(bank, costs=tuple(Cost.from_dict(cost) for cost in costs))
+
+
+def show_import(run: Run, output: Output) -> None:
+    """Say where the run is, what all members together achieve, and what to do next."""
+    value = {
+        "run": str(run.path),
+        "method": run.method,
+        "task": run.task,
+        "data": run.manifest["data"]["data"],
+        "members": len(run.costs),
+        "ms": [cost.ms for cost in run.costs],
+        "classes": run.manifest["data"]["classes"],
+        **run.figures,
+    }
+
+    def show(screen: Console) -> None:
+        if run.figures:
+            screen.print(comparison(run.figures, title="All members on every sample"))
+        screen.print(f"\nrun written to {run.path}", markup=False, highlight=False, soft_wrap=True)
+        if "heldout" in run.figures:
+            screen.print(f"next: irene calibrate {run.path} --max-drop 0.5%", markup=False, highlight=False)
+        else:
+            screen.print("next: irene calibrate with labelled --data", markup=False, highlight=False)
+
+    output.result(value, show)

@@ -1,0 +1,87 @@
+"""Operating points for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.console import Console, Group
+
+from irene.cli.output import Output
+from irene.cli.tables import pairs
+from irene.evaluation.numbers import plain, si
+from irene.point import OperatingPoint
+from irene.run import Run
+
+
+def show_point(run: Run, point: OperatingPoint, output: Output) -> None:
+    """Say what an operating point is expected to show."""
+    table = pairs(_lines(point), title=f"operating point {point.name} of {run.path}, version {point.version}")
+    hint = f"irene evaluate {run.path} --point {point.name}"
+
+    def show(screen: Console) -> None:
+        screen.print(table)
+        screen.print(f"\ntry it: {hint}", markup=False, highlight=False, soft_wrap=True)
+
+    output.result({"run": str(run.path), "point": summary(point)}, show)
+
+
+def summary(point: OperatingPoint) -> dict[str, Any]:
+    """A point as plain values, its policy by name."""
+    return {**point.to_dict(), "policy": point.policy.name, "threshold": point.policy.threshold}
+
+
+def points_table(points: Sequence[OperatingPoint], *, title: str) -> Group:
+    """One line a point: what was asked and what is expected."""
+    rows = []
+    for point in points:
+        expected, unit = point.expected, point.expected["unit"]
+        good = f"{expected['accuracy']:.2%}" if "accuracy" in expected else f"mse {expected['mse']:.4g}"
+        words = f"{point.policy.name} for {asked_words(point.asked)}: {good} at {amount(expected['cost'], unit)} {unit}"
+        rows.append((point.name, f"{words}, drop {expected['drop']:.2%} (version {point.version}, {point.date})"))
+    return pairs(rows or [("none", "make one with `irene calibrate`")], title=title)
+
+
+def asked_words(asked: dict[str, Any]) -> str:
+    """What was asked for, as it is written on the command line."""
+    if "cost" in asked:
+        text = f"cost {amount(asked['cost'], asked['unit'])} {asked['unit']}"
+    elif "p99" in asked:
+        text = f"p99 {asked['p99']:.4g} ms"
+    else:
+        kind = "risk" if "risk" in asked else "max_drop"
+        text = f"{kind.replace('_', '-')} {100 * asked[kind]:.4g}%"
+    return text + (f", with {asked['confidence']:.0%} confidence" if "confidence" in asked else "")
+
+
+def amount(value: float, unit: str) -> str:
+    """A cost for reading."""
+    return si(value) if unit == "flops" else plain(value) if unit == "members" else f"{value:.4g}"
+
+
+def _lines(point: OperatingPoint) -> list[tuple[str, str]]:
+    expected, asked = point.expected, point.asked
+    unit = expected["unit"]
+    quality = "accuracy" if "accuracy" in expected else "mse"
+
+    def with_interval(name: str, show: Callable[[float], str]) -> str:
+        low, high = expected["intervals"][name]
+        return f"{show(expected[name])} ({show(low)} to {show(high)})"
+
+    def share(value: float) -> str:
+        return f"{value:.2%}"
+
+    lines = [
+        ("asked", asked_words(asked)),
+        ("policy", point.why),
+        ("cost", with_interval("cost", lambda value: amount(value, unit)) + f" {unit}"),
+        (quality, with_interval(quality, share if quality == "accuracy" else lambda value: f"{value:.4g}")),
+        ("drop", with_interval("drop", share)),
+    ]
+    if "p99" in expected:
+        lines.append(("p99", f"{expected['p99']:.4g} ms"))
+    if "risk" in expected:
+        lines.append(("risk", f"{expected['risk']['value']:.2%}, at most {expected['risk']['bound']:.2%} promised"))
+    lines += [(f"used {count}", share(value)) for count, value in enumerate(expected["used"], 1)]
+    lines.append(("samples", f"{point.data['samples']:,}, intervals at {expected['confidence']:.0%}"))
+    return lines

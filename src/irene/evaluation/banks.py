@@ -1,0 +1,42 @@
+"""Banks of data that a run was not trained on: every member's outputs on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from irene.bank import Bank, collect
+from irene.cascade import Cascade
+from irene.data import Data, Loader, Samples
+from irene.data.classes import align_classes
+from irene.errors import DataError
+from irene.run import Run
+
+
+def bank_of(cascade: Cascade, samples: Samples, device: torch.device | str, *, about: dict[str, Any]) -> Bank:
+    """Run every member of a cascade on samples; they are read batch by batch where they are not in memory."""
+    loader = Loader(samples, batch_size=1024, device=device, shuffle=False)
+    outputs = [collect(member, loader.epoch(0)) for member in cascade.members]
+    return Bank(
+        task=cascade.task,
+        outputs=torch.stack(outputs, 1),
+        targets=samples.targets,
+        ids=samples.ids,
+        costs=cascade.costs,
+        about=about,
+    )
+
+
+def as_run_expects(run: Run, data: Data) -> Data:
+    """The data with the classes numbered as the run's are; an error where it means something else to the run."""
+    about = run.manifest["data"]
+    if data.task != run.task:
+        raise DataError(f"{data.name} is for {data.task} and {run.path} was trained for {run.task}")
+    if list(data.shape) != about["shape"]:
+        raise DataError(f"{data.name} has samples of shape {list(data.shape)}, {run.path} takes {about['shape']}")
+    if data.task == "regression" and list(data.classes) != about["classes"]:
+        raise DataError(f"{data.name} has other values to predict than the data {run.path} was trained on")
+    if [column.to_dict() for column in data.columns] != about.get("columns", []):
+        raise DataError(f"{data.name} has other columns or categories than the table {run.path} was trained on")
+    return align_classes(data, about["classes"])

@@ -1,0 +1,45 @@
+"""Jobs as tasks of a Ray cluster, whose machines all see the folder that runs are written to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from irene.errors import MissingExtraError
+from irene.evaluation.jobs import Job, Outcome, do
+
+
+class RayTasks:
+    """Every job a task; Ray decides where and when, and starts one again whose worker was lost."""
+
+    def __init__(self, *, gpus: int = 0) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtraError("ray", "ray") from None
+        self._ray: Any = ray
+        ray.init(ignore_reinit_error=True, log_to_driver=False)
+        self._do = ray.remote(num_cpus=1, num_gpus=gpus)(do)
+        self._running: dict[Any, Job] = {}
+        self.slots = 1_000_000  # Ray itself knows how many fit
+
+    def start(self, job: Job) -> None:
+        """Submit a job."""
+        self._running[self._do.remote(job)] = job
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        """The jobs that ended, at the latest after some seconds."""
+        ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
+        return [(self._running.pop(task), self._outcome(task)) for task in ready]
+
+    def close(self) -> None:
+        """Cancel what is still running; it can be taken up again later."""
+        for task in self._running:
+            self._ray.cancel(task, force=True)
+        self._running.clear()
+
+    def _outcome(self, task: Any) -> Outcome:
+        try:
+            outcome: Outcome = self._ray.get(task)
+        except self._ray.exceptions.RayError as error:
+            return Outcome("lost", f"its Ray worker was lost ({type(error).__name__})")
+        return outcome

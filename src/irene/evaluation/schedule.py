@@ -1,0 +1,77 @@
+"""Jobs done in an order that respects who needs whom, with their progress shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from typing import Protocol
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from irene.evaluation.jobs import Job, Outcome
+
+_LOOK_SECONDS = 1.0  # how often the progress of running jobs is read
+
+
+class Pool(Protocol):
+    """Whatever does jobs: processes of this machine, or a cluster."""
+
+    slots: int
+
+    def start(self, job: Job) -> None: ...
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]: ...
+
+    def close(self) -> None: ...
+
+
+def run_jobs(jobs: Sequence[Job], pool: Pool, console: Console | None = None) -> dict[str, Outcome]:
+    """Do all jobs and say what became of each, by name.
+
+    A job that takes members of another waits for that one to end. If it ended badly, the job trains its own.
+    """
+    outcomes: dict[str, Outcome] = {}
+    waiting = list(jobs)
+    running: dict[Job, TaskID] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with closing(pool), Progress(*columns, console=console or Console(quiet=True), transient=True) as progress:
+        overall = progress.add_task("all runs", total=len(jobs))
+        while waiting or running:
+            for job in _ready(waiting, running)[: pool.slots - len(running)]:
+                waiting.remove(job)
+                pool.start(job)
+                running[job] = progress.add_task(escape(job.name), total=None)
+            for job, outcome in pool.wait(_LOOK_SECONDS):
+                outcomes[job.name] = outcome
+                progress.remove_task(running.pop(job))
+                progress.advance(overall)
+                progress.console.print(escape(_say(job, outcome)), highlight=False)
+            for job, task in running.items():
+                progress.update(task, description=escape(f"{job.name} {_where(job)}"))
+    return outcomes
+
+
+def _ready(waiting: Sequence[Job], running: Iterable[Job]) -> list[Job]:
+    """The waiting jobs that need nobody who has not ended yet."""
+    open_folders = {job.folder for job in (*waiting, *running)}
+    return [job for job in waiting if job.members_of not in open_folders]
+
+
+def _say(job: Job, outcome: Outcome) -> str:
+    if outcome.status == "finished":
+        return f"{job.name}: trained in {outcome.seconds:.0f} s"
+    if outcome.status == "unfit":
+        return f"{job.name}: left out, {outcome.message}"
+    return f"{job.name}: {outcome.status}, {outcome.message}"
+
+
+def _where(job: Job) -> str:
+    """What a running job is at, by the last line of its metrics."""
+    try:
+        record = json.loads((job.folder / "metrics.jsonl").read_text().splitlines()[-1])
+        return f"{record['stage']}, epoch {record['epoch'] + 1}"
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return ""  # not there yet, or a line half written

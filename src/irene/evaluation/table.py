@@ -1,0 +1,240 @@
+"""The table of a comparison: every method's figures over its seeds, and what it gains on a reference."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from irene.errors import OptionError, RunError
+from irene.evaluation import evaluate, metrics
+from irene.evaluation.evaluate import REFERENCE_MEMBERS, Evaluation
+from irene.evaluation.facts import flatten
+from irene.halting.quality import quality
+from irene.run import Run
+from irene.types import Task
+
+FIGURES: dict[Task, tuple[str, ...]] = {
+    "classification": ("accuracy", "cost", "flops", "ms", "nll", "ece"),
+    "regression": ("rmse", "mae", "r2", "cost", "flops", "ms"),
+}
+HIGHER_IS_BETTER = frozenset({"accuracy", "r2", "utility"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """A figure over seeds: its mean, its standard deviation (NaN for one seed) and the values."""
+
+    mean: float
+    spread: float
+    by_seed: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        found = tuple(values)
+        spread = statistics.stdev(found) if len(found) > 1 else math.nan
+        return cls(mean=statistics.fmean(found), spread=spread, by_seed=found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """Accuracy won on the reference, or squared error saved as a share of the reference's; with a 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One method, with one kind of options, over the seeds there are runs of."""
+
+    name: str
+    method: str
+    members: int
+    seeds: tuple[int, ...]
+    runs: tuple[str, ...]
+    figures: dict[str, Spread]
+    utility: float  # of the mean accuracy at the mean cost; NaN where it is not defined
+    gain: Gain | None  # None for the reference itself
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows to be compared, with the best of each column."""
+
+    data: str
+    task: Task
+    split: str
+    samples: int
+    reference: str  # the name of the row that the others are compared with
+    rows: list[Row]
+
+    def best(self, figure: str) -> set[str]:
+        """The names of the rows that are best in a figure; equal ones are all best."""
+        values = {row.name: row.utility if figure == "utility" else row.figures[figure].mean for row in self.rows}
+        values = {name: value for name, value in values.items() if not math.isnan(value)}
+        choose = max if figure in HIGHER_IS_BETTER else min
+        return {name for name, value in values.items() if value == choose(values.values())}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The figures shown: utility among them where some row has one."""
+        some = any(not math.isnan(row.utility) for row in self.rows)
+        return (*FIGURES[self.task], *("utility",) * some)
+
+
+def make_table(runs: Sequence[Run], *, reference: str | None = None, split: str = "test") -> Table:
+    """Compare runs on the same samples; runs that differ in their seed alone make one row.
+
+    The reference is a row or a method; by default the average ensemble or, without one, the first row.
+    """
+    if not runs:
+        raise RunError("there is nothing to compare: give at least one run")
+    evaluations = [evaluate.evaluate(run, split) for run in runs]
+    first = evaluations[0]
+    for other in evaluations[1:]:
+        if not evaluate.same_samples(first, other):
+            raise RunError(
+                f"{first.run.path} and {other.run.path} were not evaluated on the same samples: "
+                "compare runs of one data set"
+            )
+    groups = group(evaluations)
+    wanted = reference or "average"
+    against = next((name for name, ones in groups.items() if wanted in (name, ones[0].run.method)), None)
+    if against is None and reference is not None:
+        raise OptionError(f"no run is of the reference {reference!r} (there are: {', '.join(groups)})")
+    against = against or next(iter(groups))
+    rows = [
+        _row(name, ones, None if name == against else groups[against], evaluations) for name, ones in groups.items()
+    ]
+    return Table(
+        data=first.run.manifest["data"]["data"],
+        task=first.bank.task,
+        split=split,
+        samples=len(first.bank),
+        reference=against,
+        rows=rows,
+    )
+
+
+def group(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
+    """Evaluations by what was trained, whatever the seed; named by the method and, if need be, how it differs."""
+    found: dict[str, list[Evaluation]] = {}
+    for one in evaluations:
+        about = one.run.manifest
+        key = json.dumps([about["method"], about["backbones"], about["options"]], sort_keys=True)
+        found.setdefault(key, []).append(one)
+    return dict(zip(_names([ones[0].run for ones in found.values()]), found.values(), strict=True))
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """The method of each run, with the options in which runs of that method differ."""
+    names = []
+    for run in runs:
+        like = [_settings(other) for other in runs if other.method == run.method]
+        mine = _settings(run)
+        differ = [key for key in mine if any(other.get(key) != mine[key] for other in like)]
+        names.append(" ".join([run.method, *(f"{key.removeprefix('method.')}={mine[key]}" for key in differ)]))
+    return names
+
+
+def _settings(run: Run) -> dict[str, str]:
+    backbones = run.manifest["backbones"]
+    return {"members": str(len(backbones)), "backbones": "+".join(dict.fromkeys(backbones))} | flatten(
+        run.manifest["options"]
+    )
+
+
+def _row(
+    name: str, ones: Sequence[Evaluation], against: Sequence[Evaluation] | None, everyone: Sequence[Evaluation]
+) -> Row:
+    task = ones[0].bank.task
+    figures = {figure: Spread.of(one.figures[figure] for one in ones) for figure in FIGURES[task]}
+    return Row(
+        name=name,
+        method=ones[0].run.method,
+        members=ones[0].bank.steps,
+        seeds=tuple(_seed(one) for one in ones),
+        runs=tuple(str(one.run.path) for one in ones),
+        figures=figures,
+        utility=_utility(ones, everyone) if task == "classification" else math.nan,
+        gain=None if against is None else gain(ones, against),
+    )
+
+
+def _seed(evaluation: Evaluation) -> int:
+    return int(evaluation.run.manifest["seed"])
+
+
+def gain(ones: Sequence[Evaluation], others: Sequence[Evaluation]) -> Gain:
+    """What some runs gain on others, by a bootstrap over samples, each averaged over the seeds that both have."""
+    common = {_seed(one) for one in ones} & {_seed(one) for one in others}
+    mine_N, theirs_N = (
+        _quality([one for one in side if not common or _seed(one) in common]) for side in (ones, others)
+    )
+    mean, low, high = metrics.paired_bootstrap(mine_N, theirs_N)
+    scale = 1.0 if ones[0].bank.task == "classification" else float(-theirs_N.mean())
+    return Gain(mean=mean / scale, low=low / scale, high=high / scale)
+
+
+def _quality(ones: Sequence[Evaluation]) -> Tensor:
+    """(N,) right or wrong, or minus the squared error, averaged over runs."""
+    return torch.stack(
+        [quality(one.prediction.outputs[:, None], one.bank.targets, one.bank.task)[:, 0] for one in ones]
+    ).mean(0)
+
+
+def _utility(ones: Sequence[Evaluation], everyone: Sequence[Evaluation]) -> float:
+    """The paper's utility, against one model and the average of three with the same seeds.
+
+    Both are members of the average ensemble; NaN where there is none for these seeds.
+    """
+    seeds = [_seed(one) for one in ones]
+    averages = {
+        _seed(one): one for one in everyone if one.run.method == "average" and one.bank.steps >= REFERENCE_MEMBERS
+    }
+    if not set(seeds) <= set(averages):
+        return math.nan
+    single, average = (
+        statistics.fmean(prefix_accuracy(averages[seed], count) for seed in seeds) for count in (1, REFERENCE_MEMBERS)
+    )
+    accuracy, cost = (statistics.fmean(one.figures[name] for one in ones) for name in ("accuracy", "cost"))
+    return metrics.utility(accuracy, cost, single=single, average=average)
+
+
+def prefix_accuracy(evaluation: Evaluation, count: int) -> float:
+    """The accuracy of the mean of the first members."""
+    bank = evaluation.bank.members(range(count))
+    return metrics.accuracy(bank.replay().outputs, bank.targets)
+
+
+def as_dict(table: Table) -> dict[str, Any]:
+    """The table as JSON values."""
+    return {
+        "data": table.data,
+        "task": table.task,
+        "split": table.split,
+        "samples": table.samples,
+        "reference": table.reference,
+        "rows": [
+            {
+                "name": row.name,
+                "method": row.method,
+                "members": row.members,
+                "seeds": list(row.seeds),
+                "runs": list(row.runs),
+                **{name: vars(value) for name, value in row.figures.items()},
+                "utility": row.utility,
+                "gain": None if row.gain is None else vars(row.gain),
+                "best": [figure for figure in table.columns if row.name in table.best(figure)],
+            }
+            for row in table.rows
+        ],
+    }

@@ -1,0 +1,59 @@
+"""The files of a run: written with the digest that its manifest keeps, and checked against it when they are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from irene.errors import RunError
+from irene.files import sha256_of, write_atomically, write_json
+from irene.point import OperatingPoint
+
+
+def check(folder: Path, file: str, sha256: str, remedy: str = "restore it or train the run again") -> Path:
+    """The path of a file that is there and as it was written."""
+    path = folder / file
+    if not path.exists():
+        raise RunError(f"{path}: missing, though run.json names it; {remedy}")
+    if sha256_of(path) != sha256:
+        raise RunError(f"{path}: damaged, its SHA-256 is not the one in run.json; {remedy}")
+    return path
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file."""
+    try:
+        return load(path.read_bytes())
+    except SafetensorError as error:
+        raise RunError(f"{path}: not a safetensors file ({error})") from None
+
+
+def write_tensors(folder: Path, file: str, tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """Write tensors as a safetensors file; its entry in the manifest."""
+    content = {key: value.detach().contiguous().cpu() for key, value in tensors.items()}
+    return {"file": file, "sha256": write_atomically(folder / file, save(content))}
+
+
+def write_point(folder: Path, point: OperatingPoint) -> dict[str, Any]:
+    """Write points/NAME.json and points/NAME.safetensors; their entry in the manifest."""
+    file = f"points/{point.name}.json"
+    return {
+        "version": point.version,
+        "tensors": write_tensors(folder, f"points/{point.name}.safetensors", point.tensors()),
+        "file": file,
+        "sha256": write_json(folder / file, point.to_dict()),
+    }
+
+
+def read_point(folder: Path, entry: dict[str, Any]) -> OperatingPoint:
+    """The operating point of an entry in the manifest."""
+    again = "calibrate the point again"
+    values = json.loads(check(folder, entry["file"], entry["sha256"], again).read_text())
+    tensors = read_tensors(check(folder, entry["tensors"]["file"], entry["tensors"]["sha256"], again))
+    return OperatingPoint.from_dict(values, tensors)

@@ -1,0 +1,139 @@
+"""The compacting engine: after every member only the samples that go on are run, in the next fitting bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from irene.cascade import Cascade
+from irene.errors import OptionError
+from irene.halting.policy import State
+from irene.models.adapters import as_batch
+from irene.runtime.backend import Backend, Precision
+from irene.runtime.buckets import CostTable
+from irene.runtime.recorder import Fetch
+from irene.runtime.stages import Stages, load_backends
+from irene.types import Prediction
+
+_FEW = 32  # samples whose answers are collected while the host waits to hear whether that is all
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """How an engine runs."""
+
+    largest: int = 1024
+    """Samples run at once; larger batches are run in parts."""
+    buckets: tuple[int, ...] | None = None
+    """The batch sizes that members are run in. By default powers of two and, on a GPU, some between; on a CPU
+    members that take any size get exactly as many samples as there are."""
+    fuse: bool | None = None
+    """Whether features, policy and lists are compiled into one piece; by default on a GPU."""
+
+    def __post_init__(self) -> None:
+        if self.largest < 1:
+            raise OptionError(f"largest must be 1 sample or more, got {self.largest}")
+
+
+class Engine:
+    """Answers exactly as `Cascade.predict` does, and takes about as long as the members used would.
+
+        engine = Engine(cascade, images[:1])
+        prediction = engine.predict(images)
+
+    `example` holds one raw input or more on the device to run on; it tells their shape and type. Everything is
+    compiled, captured and timed here, and nothing later. `backends` names what runs the members: one name, or
+    one for each of them, or backends that are loaded already. An engine serves one thread at a time.
+    """
+
+    def __init__(
+        self,
+        cascade: Cascade,
+        example: Tensor | NDArray[Any],
+        *,
+        backends: str | Sequence[str | Backend] = "eager",
+        precision: Precision = "fp32",
+        options: EngineOptions | None = None,
+    ) -> None:
+        self.options = options or EngineOptions()
+        inputs = as_batch(example)
+        self._stages = Stages(
+            cascade,
+            inputs,
+            load_backends(cascade, inputs, backends, precision),
+            slots=self.options.largest,
+            largest=self.options.largest,
+            buckets=self.options.buckets,
+            fuse=self.options.fuse,
+        )
+        self._numbers = torch.arange(self.options.largest, device=inputs.device)
+        self._listed = (0, 0)  # samples and rows that the first list stands for
+
+    @property
+    def recorded(self) -> int:
+        """How many programs (a member in a bucket) were compiled or captured: never more after the first call."""
+        return self._stages.recorder.recorded
+
+    @property
+    def costs(self) -> CostTable | None:
+        """What each member takes in each bucket; None where members are run in any size."""
+        return self._stages.costs
+
+    @torch.no_grad()
+    def predict(self, inputs: Tensor | NDArray[Any]) -> Prediction:
+        """Answer a batch of any size; the answers lie on the engine's device."""
+        inputs = as_batch(inputs)
+        self._stages.check(inputs)
+        state = self._stages.begin(len(inputs))
+        size = self.options.largest
+        parts = [
+            self._answer(inputs[start : start + size], _rows(state, start, start + size))
+            for start in range(0, len(inputs), size)
+        ]
+        return parts[0] if len(parts) == 1 else joined(parts or [self._stages.answers(0, 0)])
+
+    def _answer(self, inputs: Tensor, state: State | None) -> Prediction:
+        stages, samples = self._stages, len(inputs)
+        stages.inputs[:samples].copy_(inputs)
+        for key, value in (state or {}).items():
+            stages.state[key][:samples].copy_(value)
+        count, rows = samples, self.options.largest
+        for stage in range(stages.steps):
+            rows = stages.fit(stage, count, rows)
+            if stage == 0:
+                self._list_all(samples, rows)
+            stages.run(stage, rows)
+            if stage + 1 == stages.steps:
+                break
+            fetch = Fetch(stages.survivors(stage, rows)[rows:])
+            # On a GPU the host would only wait here: it may as well ask for the answers, in case all have stopped.
+            early = stages.answers(0, samples) if samples <= _FEW and not fetch.ready() else None
+            count = int(fetch.wait())
+            if count == 0:
+                return stages.answers(0, samples) if early is None else early
+        return stages.answers(0, samples)
+
+    def _list_all(self, samples: int, rows: int) -> None:
+        if self._listed != (samples, rows):
+            self._stages.lists[0][:samples].copy_(self._numbers[:samples])
+            self._stages.lists[0][samples:rows].fill_(self._stages.spare)
+            self._listed = (samples, rows)
+
+
+def joined(parts: Sequence[Prediction]) -> Prediction:
+    """The predictions of parts of a batch as one."""
+    return Prediction(
+        parts[0].task,
+        torch.cat([part.outputs for part in parts]),
+        torch.cat([part.members_used for part in parts]),
+        torch.cat([part.trace for part in parts]),
+    )
+
+
+def _rows(state: State | None, start: int, stop: int) -> State | None:
+    return state and {key: value[start:stop] for key, value in state.items()}

@@ -1,0 +1,74 @@
+"""Work over fixed memory: recorded once and replayed on a GPU, simply called elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_WARM_UP = 2
+
+
+class Recorder:
+    """Turns functions that read and write the same memory every time into programs.
+
+    On a GPU a program is a CUDA graph; all graphs share one pool of memory, as they run one after the other and
+    leave nothing behind in it. Elsewhere a program is the function itself. `recorded` counts them.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.recorded = 0
+        self._pool: Any = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+
+    def record(self, function: Callable[[], None], *, capture: bool) -> Callable[[], None]:
+        """The program of a function, which is called some times to warm it up; `capture` False never makes a graph."""
+        self.recorded += 1
+        if self.device.type != "cuda" or not capture:
+            function()
+            return function
+        with torch.cuda.device(self.device):
+            aside = torch.cuda.Stream()
+            aside.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(aside):
+                for _ in range(_WARM_UP):
+                    function()
+            torch.cuda.current_stream().wait_stream(aside)
+            graph = torch.cuda.CUDAGraph()
+            # Other threads, such as a server's, may go on using the GPU while this one records.
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                function()
+        replay: Callable[[], None] = graph.replay
+        return replay
+
+
+class Fetch:
+    """A small tensor on its way to the host: the GPU goes on, and only who needs the value waits for it."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._event: torch.cuda.Event | None = None
+        if tensor.is_cuda:
+            self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            self._host.copy_(tensor, non_blocking=True)
+            self._event = torch.cuda.Event()
+            self._event.record()
+        else:
+            self._host = tensor.clone()
+
+    def ready(self) -> bool:
+        """Whether waiting would take no time."""
+        return self._event is None or self._event.query()
+
+    def wait(self) -> Tensor:
+        """The value, on the host."""
+        if self._event is not None:
+            self._event.synchronize()
+        return self._host
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until everything that was given to the device is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,240 @@
+"""The stages of a cascade over fixed memory: what the compacting and the streaming engine have in common.
+
+Every sample in flight has a slot, a row in a few tensors on the device, where its input, what its policy remembers
+and its answer so far lie until it is done; it never moves. A stage is one member: it takes a list of slots, gathers
+their inputs, runs the member, decides by the cascade's own rule who stops, and leaves the list of those who go on.
+Lists are padded with the number of a spare slot, which takes in whatever is computed for nobody.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from irene.cascade import Cascade
+from irene.errors import OptionError
+from irene.halting.policies import Oracle
+from irene.halting.policy import State
+from irene.halting.rule import Rule
+from irene.halting.skipping import Router
+from irene.models.member import as_heads
+from irene.runtime.backend import Backend, Precision, backend_class
+from irene.runtime.buckets import CostTable, bucket_sizes, check_buckets, measure
+from irene.runtime.recorder import Recorder
+from irene.runtime.torch_backend import compiling
+from irene.types import Prediction
+
+
+class Stages:
+    """The members, rule and memory of a cascade: `run(t, rows)` takes the first `rows` of list t through member t.
+
+    Without buckets a stage runs as many rows as there are; with them only those sizes are ever run, each recorded
+    and timed here, so that nothing is compiled or captured later.
+    """
+
+    def __init__(
+        self,
+        cascade: Cascade,
+        example: Tensor,
+        backends: Sequence[Backend],
+        *,
+        slots: int,
+        largest: int,
+        buckets: Sequence[int] | None = None,
+        fuse: bool | None = None,
+    ) -> None:
+        if example.ndim < 2 or len(example) == 0:
+            raise OptionError(
+                f"an engine needs an example batch of one input or more, got shape {tuple(example.shape)}"
+            )
+        self.device = example.device
+        self.rule = _rule_on(cascade.rule, self.device)
+        self.backends = tuple(backends)
+        self.spare = slots
+        self.largest = largest
+        self.sizes = self._bucket_sizes(buckets)
+        self.input_shape, self.input_type = tuple(example.shape[1:]), example.dtype
+        self.recorder = Recorder(self.device)
+        width = self._width(example)
+        self.first = _same_start(self.rule, width, self.device)
+        rows = self.rule.start(1, width, self.device)
+        self.inputs = torch.zeros(slots + 1, *self.input_shape, dtype=self.input_type, device=self.device)
+        self.state = {key: value.new_zeros(slots + 1, *value.shape[1:]) for key, value in rows.items()}
+        self.outputs = torch.zeros(slots + 1, width, device=self.device)
+        self.used = torch.zeros(slots + 1, dtype=torch.int64, device=self.device)
+        self.scores = [torch.zeros(slots + 1, device=self.device) for _ in self.backends]
+        # One list a stage, and behind as many entries as rows were run, the number of samples it holds.
+        self.lists = [
+            torch.full((largest + 1,), slots, dtype=torch.int64, device=self.device) for _ in range(self.steps + 1)
+        ]
+        self._fused = _can_fuse(self.device) if fuse is None else fuse
+        self._settle: Callable[[int, Tensor, Tensor], Tensor] = (
+            torch.compile(self._settled, fullgraph=True) if self._fused else self._settled
+        )
+        self._programs: dict[tuple[int, int], Callable[[], None]] = {}
+        self.costs = self._warm_up()
+
+    @property
+    def steps(self) -> int:
+        return len(self.backends)
+
+    def fit(self, stage: int, count: int, within: int) -> int:
+        """How many rows to run for `count` samples that lie in a list of `within`."""
+        return count if self.costs is None else self.costs.choose(stage, count, within)
+
+    @torch.no_grad()
+    def run(self, stage: int, rows: int) -> None:
+        """Run a stage; afterwards `survivors(stage, rows)` is the list of who goes on."""
+        program = self._programs.get((stage, rows))
+        if program is not None:
+            program()
+        elif self.costs is None:
+            self._step(stage, rows)
+        else:
+            raise OptionError(f"a stage runs in buckets of {self.costs.buckets}, got {rows} rows")
+
+    def survivors(self, stage: int, rows: int) -> Tensor:
+        """(rows + 1,) slots of the samples that go on, then padding, and at the end how many they are."""
+        return self.lists[stage + 1][: rows + 1]
+
+    def answers(self, start: int, stop: int) -> Prediction:
+        """The answers of a range of slots whose samples are done."""
+        used_B = self.used[start:stop].clone()
+        scores_BT = torch.stack([score[start:stop] for score in self.scores], 1)
+        ran_BT = torch.arange(self.steps, device=self.device) < used_B[:, None]
+        trace_BT = torch.where(ran_BT, scores_BT, torch.nan)
+        return Prediction(self.rule.task, self.outputs[start:stop].clone(), used_B, trace_BT)
+
+    def check(self, inputs: Tensor) -> None:
+        """Refuse inputs that are not of the kind the engine was made for."""
+        if tuple(inputs.shape[1:]) != self.input_shape or inputs.dtype != self.input_type:
+            raise OptionError(
+                f"this engine was made for samples of {self.input_type} and shape {self.input_shape}, "
+                f"got {inputs.dtype} and shape {tuple(inputs.shape[1:])}"
+            )
+
+    def begin(self, samples: int) -> State | None:
+        """What is to be remembered of each sample before it starts, where that differs from sample to sample."""
+        return None if self.first is not None else self.rule.start(samples, self.outputs.shape[1], self.device)
+
+    def _step(self, stage: int, rows: int) -> None:
+        backend, index_B = self.backends[stage], self.lists[stage][:rows]
+        inputs = self.inputs.index_select(0, index_B).to(backend.device)
+        output_BHK = as_heads(backend.run(inputs)).to(self.device)
+        if self._fused and rows > 1:
+            for tensor in (index_B, output_BHK):
+                torch._dynamo.maybe_mark_dynamic(tensor, 0)
+        survivors = self._settle(stage, index_B, output_BHK)
+        if stage + 1 < self.steps:
+            self.lists[stage + 1][: rows + 1].copy_(survivors)
+
+    def _settled(self, stage: int, index_B: Tensor, output_BHK: Tensor) -> Tensor:
+        """Add a member's output to the samples in these slots; (B + 1,) who goes on, and how many."""
+        rows = index_B.shape[0]
+        if stage == 0 and self.first is not None:
+            state = {key: value.expand(rows, *value.shape[1:]) for key, value in self.first.items()}
+        else:
+            state = {key: value.index_select(0, index_B) for key, value in self.state.items()}
+        outcome, state = self.rule.step(stage, output_BHK, state)
+        self.outputs.index_copy_(0, index_B, outcome.mean_BK)
+        self.used.index_copy_(0, index_B, torch.full_like(index_B, stage + 1))
+        self.scores[stage].index_copy_(0, index_B, outcome.score_B.to(torch.float32))
+        if stage + 1 == self.steps:
+            return index_B
+        for key, value in state.items():
+            self.state[key].index_copy_(0, index_B, value)
+        # Who goes on moves up to the place given by a running count: no mask, so the host need not know how many.
+        going_B = ~outcome.halt_B & (index_B != self.spare)
+        place_B = going_B.cumsum(0)
+        target_B = torch.where(going_B, place_B - 1, rows)
+        kept = index_B.new_full((rows + 1,), self.spare).scatter(0, target_B, index_B)
+        return torch.cat([kept[:rows], place_B[-1:]])
+
+    def _bucket_sizes(self, buckets: Sequence[int] | None) -> tuple[int, ...] | None:
+        if buckets is not None:
+            return tuple(size for size in check_buckets([*buckets, self.largest]) if size <= self.largest)
+        if self.device.type == "cuda":
+            return bucket_sizes(self.largest, fine=True)
+        if any(backend.fixed_sizes for backend in self.backends):
+            return bucket_sizes(self.largest)
+        return None
+
+    @torch.no_grad()
+    def _width(self, example: Tensor) -> int:
+        """How many outputs the members have, told by the first."""
+        rows = 1 if self.sizes is None else self.sizes[0]
+        inputs = example[:1].expand(rows, *example.shape[1:]).contiguous()
+        return as_heads(self.backends[0].run(inputs.to(self.backends[0].device))).shape[2]
+
+    @torch.no_grad()
+    def _warm_up(self) -> CostTable | None:
+        """Record and time every stage in every bucket, the largest first, whose memory the others then share."""
+        self._check_memory()
+        if self.sizes is None:
+            return None
+        ms: list[tuple[float, ...]] = []
+        for stage in range(self.steps):
+            capture = self.backends[stage].capturable
+            row = []
+            for size in reversed(self.sizes):
+                with compiling():
+                    program = self.recorder.record(partial(self._step, stage, size), capture=capture)
+                row.append(measure(program, self.device))
+                self._programs[stage, size] = program
+            ms.append(tuple(reversed(row)))
+        return CostTable(self.sizes, tuple(ms))
+
+    def _check_memory(self) -> None:
+        """A slot holds what a policy remembers, so its names, shapes and types may not change from step to step."""
+        output_BHK = torch.zeros(1, 1, self.outputs.shape[1], device=self.device)
+        for stage in range(self.steps):
+            before = {key: value[:1] for key, value in self.state.items()}
+            _, after = self.rule.step(stage, output_BHK, before)
+            told = [{key: (value.shape, value.dtype) for key, value in state.items()} for state in (before, after)]
+            if told[0] != told[1]:
+                raise OptionError(
+                    f"the {self.rule.policy.name} policy must remember tensors of the same names, shapes and types at "
+                    f"every step, got {told[0]} and then {told[1]}"
+                )
+
+
+def load_backends(
+    cascade: Cascade, example: Tensor, backends: str | Sequence[str | Backend], precision: Precision
+) -> list[Backend]:
+    """A backend for each member: one name for all of them, or a name or a loaded backend each."""
+    asked = [backends] * len(cascade.members) if isinstance(backends, str) else list(backends)
+    if len(asked) != len(cascade.members):
+        raise OptionError(f"got {len(cascade.members)} members and {len(asked)} backends: give one, or one each")
+    return [
+        backend_class(one).load(member, example, precision=precision) if isinstance(one, str) else one
+        for member, one in zip(cascade.members, asked, strict=True)
+    ]
+
+
+def _rule_on(rule: Rule, device: torch.device) -> Rule:
+    """The rule with a policy of its own on the device; policies that no engine can run are refused."""
+    if isinstance(rule.policy, Router):
+        raise OptionError(
+            "the skipping policy chooses the next member of each sample, and the engines run members in a fixed "
+            "order: use irene.halting.skipping.predict"
+        )
+    if isinstance(rule.policy, Oracle):
+        raise OptionError("the oracle knows the labels of one batch and is for studies: replay it on a bank")
+    return Rule(copy.deepcopy(rule.policy).to(device).eval(), rule.aggregation, rule.task)
+
+
+def _same_start(rule: Rule, outputs: int, device: torch.device) -> State | None:
+    """What is remembered of a sample before the first step, (1, ...), if that is the same for every sample."""
+    state = rule.start(3, outputs, device)
+    same = all(bool((value == value[:1]).all()) for value in state.values())
+    return {key: value[:1].clone() for key, value in state.items()} if same else None
+
+
+def _can_fuse(device: torch.device) -> bool:
+    """Whether features, policy and lists are compiled into one piece: on a GPU, where each kernel's start counts."""
+    return device.type == "cuda" and find_spec("triton") is not None

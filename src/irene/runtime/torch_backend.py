@@ -1,0 +1,136 @@
+"""Members run by torch: as they are, or compiled."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, ClassVar, Self, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from irene.errors import OptionError
+from irene.models.member import Member, as_heads
+from irene.runtime.backend import Backend, Precision, check_precision
+
+_TYPES: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
+_COMPILATIONS = 4096  # that torch may keep of one function; its own limit of 8 is soon passed by unlike members
+
+
+@final
+class Eager(Backend):
+    """A member called as it is. On a GPU its kernels go into CUDA graphs, if it is a torch module."""
+
+    name: ClassVar[str] = "eager"
+    precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "bf16", "fp16")
+
+    def __init__(self, member: Callable[[Tensor], Tensor], device: torch.device, precision: Precision) -> None:
+        self.device = device
+        self.precision = precision
+        self.capturable = device.type == "cuda" and isinstance(member, nn.Module)
+        self._member = member
+
+    @classmethod
+    def load(cls, member: Callable[[Tensor], Tensor], inputs: Tensor, *, precision: Precision = "fp32") -> Self:
+        check_precision(cls, precision)
+        return cls(_prepared(member, inputs.device, precision), inputs.device, precision)
+
+    @torch.no_grad()
+    def run(self, inputs: Tensor) -> Tensor:
+        return as_heads(self._member(inputs))
+
+
+@final
+class Compiled(Backend):
+    """A member compiled by torch.compile: once for batches of one, once for all larger ones."""
+
+    name: ClassVar[str] = "compile"
+    precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "bf16", "fp16")
+    fixed_sizes = True
+
+    def __init__(self, member: nn.Module, device: torch.device, precision: Precision) -> None:
+        self.device = device
+        self.precision = precision
+        self.capturable = device.type == "cuda"
+        self._member: Callable[[Tensor], Tensor] = torch.compile(member)
+        self._sizes: set[int] = set()
+
+    @classmethod
+    def load(cls, member: Callable[[Tensor], Tensor], inputs: Tensor, *, precision: Precision = "fp32") -> Self:
+        check_precision(cls, precision)
+        if not isinstance(member, nn.Module):
+            raise OptionError(f"the compile backend takes torch modules, got {type(member).__name__}: use eager for it")
+        return cls(_prepared(member, inputs.device, precision), inputs.device, precision)
+
+    @torch.no_grad()
+    def run(self, inputs: Tensor) -> Tensor:
+        if len(inputs) in self._sizes:
+            return as_heads(self._member(inputs))
+        with compiling(frozen=self.device.type == "cpu"):
+            if len(inputs) > 1:
+                torch._dynamo.maybe_mark_dynamic(inputs, 0)
+            output = as_heads(self._member(inputs))
+        self._sizes.add(len(inputs))
+        return output
+
+
+@contextmanager
+def compiling(*, frozen: bool = False) -> Iterator[None]:
+    """How torch compiles what is called inside; `frozen` folds weights in, which pays on a CPU."""
+    tracing: dict[str, Any] = {
+        "recompile_limit": _COMPILATIONS,
+        "accumulated_recompile_limit": _COMPILATIONS,
+        "specialize_int": True,  # the number of a stage is a constant
+    }
+    with torch._dynamo.config.patch(tracing), torch._inductor.config.patch(freezing=frozen):
+        yield
+
+
+def _prepared(member: Callable[[Tensor], Tensor], device: torch.device, precision: Precision) -> Any:
+    """The member on the device and in the precision; a copy where that changes it."""
+    if not isinstance(member, nn.Module):
+        if precision != "fp32":
+            raise OptionError(f"only torch modules can run in {precision}, got {type(member).__name__}: use fp32")
+        return member
+    member = member.eval()
+    if any(tensor.device != device for tensor in chain(member.parameters(), member.buffers())):
+        member = copy.deepcopy(member).to(device)
+    if precision == "fp32":
+        return member
+    return _reduced(member, _TYPES[precision]) if isinstance(member, Member) else Autocast(member, _TYPES[precision])
+
+
+def _reduced(member: Member, dtype: torch.dtype) -> Member:
+    """A copy with its layers in `dtype`; what normalises inputs, features and outputs stays in float32."""
+    images = len(member.spec.shape) == 3
+    layout = torch.channels_last if images else torch.contiguous_format
+    reduced = copy.deepcopy(member)
+    for parameter in chain(reduced.backbone.parameters(), reduced.head.parameters()):
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.to(memory_format=layout)
+    reduced.backbone.to(dtype)
+    reduced.head.to(dtype)
+    for before, after in zip(member.modules(), reduced.modules(), strict=True):
+        if isinstance(after, _BatchNorm):
+            after.float().load_state_dict(before.state_dict())
+    reduced.normalise.register_forward_hook(lambda _, __, output: output.to(dtype=dtype, memory_format=layout))
+    return reduced
+
+
+@final
+class Autocast(nn.Module):
+    """A module of any kind in reduced precision, by torch's own rules of which operation bears it."""
+
+    def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.module = module
+        self.dtype = dtype
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        # Without the cache of converted weights, whose memory a CUDA graph would not own.
+        with torch.autocast(inputs.device.type, self.dtype, cache_enabled=False):
+            output: Tensor = self.module(inputs)
+        return output

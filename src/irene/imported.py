@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +32,6 @@ from irene.types import Task
 
 FILES, OUTPUTS = "imported", "outputs"
 IMPORTED = (FILES, OUTPUTS)  # what stands for the method in runs that irene did not train
-Unseen = Literal["all", "test"]
 _EXAMPLES = 256  # samples that costs are measured with
 
 
@@ -42,7 +41,7 @@ def import_members(
     *,
     labels: Sequence[str] | None = None,
     data: Data | None = None,
-    unseen: Unseen = "all",
+    unseen: str = "all",
     task: Task | None = None,
     device: torch.device | str = "cpu",
 ) -> Run:
@@ -115,7 +114,7 @@ def import_outputs(
     classes = _output_names(labels, bank.outputs.shape[3], bank.task)
     if split is not None and (Path(out) / "run.json").exists():
         run = _further(Run.open(out), bank, classes)
-        _finish(run, banks)
+        _finish(run, {key: replace(part, costs=run.costs) for key, part in banks.items()})
         return run
     about = {
         "data": name,
@@ -203,7 +202,7 @@ def _output_names(labels: Sequence[str] | None, width: int, task: Task) -> tuple
     return tuple(labels) if labels is not None else tuple(f"{default}{i}" for i in range(width))
 
 
-def _parts(data: Data, unseen: Unseen) -> dict[str, Samples]:
+def _parts(data: Data, unseen: str) -> dict[str, Samples]:
     if unseen == "all":
         parts = {"heldout": data.train, "test": data.test}
     elif unseen == "test":

@@ -21,7 +21,7 @@ from irene.training.evidence import Evidence
 from irene.training.joint import JointObjective, LossWeights, MemberObjective, PaperObjective
 from irene.training.objective import Objective, Supervised
 from irene.training.options import OptimizerOptions
-from irene.training.selecting import Price
+from irene.training.selecting import PRICE_DAMPING, PRICE_STEP, Price
 from irene.types import Task
 
 CPU = torch.device("cpu")
@@ -193,7 +193,10 @@ def test_joint_terms_are_expectations_over_the_evidence(scene: Scene) -> None:
     p = np.stack([h[:, 0], (1 - h[:, 0]) * h[:, 1], (1 - h[:, 0]) * (1 - h[:, 1])], 1)
     regret = scene.evidence.regret[rows].double().numpy()
     assert terms["ensemble"].item() == pytest.approx(0.7 * (p * regret).sum(1).mean(), rel=1e-4)
-    assert terms["cost"].item() == pytest.approx(0.3 * 0.1 * (p @ [1, 2, 3]).mean(), rel=1e-4)
+    cost = (p @ [1, 2, 3]).mean()
+    excess = cost - 1.5  # the wish of scene.joint
+    price = 0.1 + PRICE_STEP * excess + PRICE_DAMPING * excess
+    assert terms["cost"].item() == pytest.approx(0.3 * price * cost, rel=1e-4)
     gap = (scene.evidence.member_loss - scene.evidence.reference_loss)[rows].double().numpy()
     expected = 0.5 * np.maximum(0, p[:, 2] * gap).mean()
     assert terms["selector_rank"].item() == pytest.approx(expected, rel=1e-4)

@@ -71,7 +71,7 @@ def test_a_fitted_selector_costs_what_was_asked_and_sends_on_the_samples_that_ga
     selector = Selector()
     evidence = Evidence(bank.outputs, bank.targets, names=selector.features, task="classification", device=CPU)
     price = Price(torch.ones(3), asked=asked, start=0.1, device=CPU)
-    fit_selector(make_loop(), "selector", selector, evidence, price)
+    fit_selector(make_loop(), "selector", selector, evidence, price, epochs=300)
     with torch.no_grad():
         h_NT = selector.halting_logits(evidence.features).sigmoid()
     expected = 1 + (1 - h_NT[:, 0]) + (1 - h_NT[:, 0]) * (1 - h_NT[:, 1])

@@ -146,8 +146,10 @@ def _show(table: Table, output: Output, value: dict[str, Any]) -> None:
     from irene.evaluation.table_files import note
 
     def show(screen: Any) -> None:
-        screen.width = max(screen.width, 120)  # a narrower screen wraps the line; nothing is cut off
+        width = screen.width
+        screen.width = max(width, 200)  # a narrow screen wraps lines; rich would cut them
         screen.print(compared(table))
+        screen.width = width
         screen.print(f"\n{note(table)}", markup=False, highlight=False)
 
     output.result(value, show)

@@ -41,7 +41,7 @@ def import_(
     The files are copied. Members get inputs as the data holds them, images as numbers from 0 to 255. With --data their
     outputs are kept: those on its training samples to calibrate on, those on its test samples to test on.
     """
-    from irene.cli.imports import read_labels, show_import
+    from irene.cli.imports import as_task, read_labels, show_import
     from irene.cli.loading import load_data
     from irene.errors import OptionError
     from irene.imported import import_members
@@ -59,7 +59,7 @@ def import_(
             labels=read_labels(labels),
             data=loaded,
             unseen=unseen,
-            task=task,
+            task=as_task(task),
             device=pick_device(device),
         )
         show_import(run, output)

@@ -47,7 +47,7 @@ def cells(table: Table, row: Row) -> list[Cell]:
     for name in table.columns:
         best = row.name in table.best(name)
         if name == "utility":
-            shown.append(Cell(plain(row.utility), best=best))
+            shown.append(Cell(_utility(row.utility), best=best))
         else:
             shown.append(_cell(name, row.figures[name], best))
     return [*shown, Cell(_gain(row.gain))]
@@ -142,6 +142,10 @@ def _formats(name: str) -> Callable[[float], str]:
     if name == "flops":
         return si
     return (lambda value: f"{value:.3f}") if name in ("nll", "ece", "r2") else (lambda value: f"{value:.3g}")
+
+
+def _utility(value: float) -> str:
+    return f"{value:.2f}" if abs(value) < 1000 else plain(value)
 
 
 def _gain(gain: Gain | None) -> str:

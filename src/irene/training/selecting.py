@@ -16,8 +16,8 @@ from irene.training.objective import Objective
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.schedules import Schedule
 
-PRICE_STEP = 0.005  # of dual ascent: how fast the price moves with the cost's distance from the wish
-PRICE_DAMPING = 1.0  # how strongly that distance acts at once; without it the price swings for ever
+PRICE_STEP = 0.01  # of dual ascent: how fast the price moves with the cost's distance from the wish
+PRICE_DAMPING = 2.0  # how strongly that distance acts at once; without it the price swings for ever
 PRICE_MOST = 1.0  # a regret of one is a changed answer: no member is worth more
 REACH = 0.01  # how far inside the reachable costs a wish is kept, as a share of their range
 

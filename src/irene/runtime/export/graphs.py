@@ -7,19 +7,46 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from irene.errors import MissingExtraError, OptionError
 from irene.files import write_atomically
+from irene.models.onnx_file import OnnxFile
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 INPUT, OUTPUT = "input", "output"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """How a member's graph is called, and what its answer is."""
+
+    dtype: str = "float32"  # of the inputs
+    output: str = OUTPUT
+    log: bool = False  # whether it answers with probabilities, whose logarithms are the logits
+
+
+def as_onnx(member: Callable[[Tensor], Tensor], inputs: Tensor, folder: Path) -> tuple[Path, Signature]:
+    """A member as an ONNX file: a torch module is traced and written into the folder, a file stays where it is."""
+    if isinstance(member, OnnxFile):
+        if member.batch is not None:
+            raise OptionError(
+                f"{member.path}: takes batches of {member.batch} only: export it with a free batch axis, or run it "
+                "with the eager backend"
+            )
+        log = "prob" in member.output.lower()
+        return member.path, Signature(dtype=np.dtype(member.dtype).name, output=member.output, log=log)
+    path = folder / "member.onnx"
+    write_onnx(trace(member, inputs), path)
+    return path, Signature(dtype=str(inputs.dtype).removeprefix("torch."))
 
 
 def trace(member: Callable[[Tensor], Tensor], inputs: Tensor) -> ExportedProgram:

@@ -1,0 +1,165 @@
+"""Cascades in 8-bit integers: members quantised, thresholds set again on what they answer now, the loss told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from irene.bank import Bank
+from irene.calibration.fit import fit_policy
+from irene.cascade import Cascade
+from irene.errors import CalibrationError
+from irene.halting.policies import Never
+from irene.halting.policy import Policy
+from irene.halting.quality import quality
+from irene.halting.rule import Aggregation
+from irene.models.adapters import as_batch
+from irene.point import OperatingPoint
+from irene.runtime.backend import Backend, backend_class
+from irene.types import Prediction, Task
+
+MAX_LOSS = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Answers of one cascade before and after, on samples no member was trained on."""
+
+    figure: str  # accuracy, or mse for regression
+    before: float
+    after: float
+    loss: float  # accuracy lost; for regression the relative growth of the squared error
+    agreement: float | None  # share of samples with the same label; None for regression
+    cost_before: float  # mean members
+    cost_after: float
+
+    def check(self, most: float, what: str) -> None:
+        """Refuse a loss above the limit."""
+        if self.loss > most + 1e-12:
+            raise CalibrationError(
+                f"int8 costs {what} {self.loss:.2%} of its {self.figure} on held-out samples ({self.before:.4g} before, "
+                f"{self.after:.4g} after), and at most {most:.2%} was allowed: allow more, or stay with fp32"
+            )
+
+
+def change(before: Prediction, after: Prediction, targets: Tensor) -> Change:
+    """What became of the answers to the same samples."""
+    task = before.task
+    was, now = (float(quality(one.outputs[:, None], targets, task).mean()) for one in (before, after))
+    if task == "classification":
+        figure, loss = "accuracy", was - now
+        agreement = float((before.labels == after.labels).double().mean())
+    else:
+        figure, was, now, agreement = "mse", -was, -now, None
+        loss = now / max(was, torch.finfo(torch.float64).tiny) - 1
+    return Change(
+        figure=figure,
+        before=was,
+        after=now,
+        loss=loss,
+        agreement=agreement,
+        cost_before=float(before.cost.mean()),
+        cost_after=float(after.cost.mean()),
+    )
+
+
+def as_trained(policy: Policy, aggregation: Aggregation, task: Task, *, name: str = "trained") -> OperatingPoint:
+    """The way a cascade stops as an operating point of which nothing was asked."""
+    return OperatingPoint(
+        name=name,
+        task=task,
+        policy=policy,
+        aggregation=aggregation,
+        members=tuple(range(len(aggregation.weights))),
+        asked={},
+        expected={},
+        data={},
+        why=f"{policy.name}: as the run was trained",
+        scores=torch.empty(0),
+    )
+
+
+def recalibrate(point: OperatingPoint, before: Bank, after: Bank) -> OperatingPoint:
+    """The point with a threshold that gives on the outputs after quantisation what was asked of it before.
+
+    Where nothing was asked, that is the mean number of members it ran before. What the policy has learned stays, and
+    costs are those that the point was calibrated with.
+    """
+    chosen = list(point.members)
+    if isinstance(point.policy, Never) or len(chosen) == 1:
+        return point
+    asked: Mapping[str, Any] = point.asked
+    if not asked:
+        ran = before.members(chosen).replay(point.policy, point.aggregation)
+        asked = {"cost": float(ran.cost_in(before.members(chosen).costs, "members").mean()), "unit": "members"}
+    found = fit_policy(after.members(chosen), point.policy, aggregation=point.aggregation, name=point.name, **asked)
+    return replace(
+        found,
+        asked=point.asked,
+        members=tuple(chosen[i] for i in found.members),
+        why=f"{point.why}; threshold set again on int8 outputs",
+        version=point.version,
+    )
+
+
+def replay(point: OperatingPoint, bank: Bank) -> Prediction:
+    """What the cascade at a point would have answered, from a bank of all members."""
+    return bank.members(point.members).replay(point.policy, point.aggregation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantised:
+    """A cascade of quantised members, ready for `Cascade.predict` or, with its backends, for an engine."""
+
+    cascade: Cascade
+    backends: tuple[Backend, ...]
+    whole: Change  # of the whole ensemble
+    stopping: Change  # of the cascade that stops, at the threshold set again
+
+
+def quantise(
+    cascade: Cascade,
+    inputs: Tensor | NDArray[Any],
+    targets: Tensor | NDArray[Any],
+    *,
+    backend: str = "onnx",
+    asked: Mapping[str, Any] | None = None,
+    max_loss: float = MAX_LOSS,
+) -> Quantised:
+    """A cascade in 8-bit integers, calibrated on labelled samples that no member was trained on.
+
+        fast = quantise(cascade, heldout_inputs, heldout_labels)
+        engine = Engine(fast.cascade, heldout_inputs[:1], backends=fast.backends)
+
+    `asked` is what the threshold was set for, as `fit_policy` takes it, such as {"cost": 1.3}; by default the mean
+    number of members stays. A loss above `max_loss` is an error.
+    """
+    rows = as_batch(inputs)
+    kind = backend_class(backend)
+    backends = tuple(kind.load(member, rows, precision="int8") for member in cascade.members)
+    before = Bank.of(cascade, rows, targets)
+    after = replace(before, outputs=outputs_of(backends, rows.split(1024)))
+    own = as_trained(cascade.rule.policy, cascade.rule.aggregation, cascade.task)
+    own = replace(own, asked=dict(asked or {}))
+    point = recalibrate(own, before, after)
+    whole = change(before.replay(None, own.aggregation), after.replay(None, own.aggregation), before.targets)
+    stopping = change(replay(own, before), replay(point, after), before.targets)
+    whole.check(max_loss, "the whole ensemble")
+    stopping.check(max_loss, "the cascade")
+    return Quantised(
+        cascade=point.cascade([one.run for one in backends], cascade.costs),
+        backends=tuple(backends[i] for i in point.members),
+        whole=whole,
+        stopping=stopping,
+    )
+
+
+def outputs_of(backends: Sequence[Backend], batches: Sequence[Tensor]) -> Tensor:
+    """(N, T, H, K) what every member answers, batch by batch."""
+    columns = [torch.cat([one.run(batch).float() for batch in batches]) for one in backends]
+    return torch.stack(columns, 1)

@@ -12,12 +12,13 @@ from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.selection import (
     CANDIDATES,
-    _quality_at_costs,
     choose_policy,
     cross_validate,
     fit_named,
+    fitter_of,
     learns,
     quality_at_cost,
+    quality_at_costs,
 )
 from irene.calibration.targets import Target
 from irene.calibration.weights import fit_aggregation
@@ -55,7 +56,7 @@ def test_policies_are_compared_at_exactly_equal_costs(
     lifelike_bank: Callable[..., Bank], asked: float | None, policy: Margin | Agreement
 ) -> None:
     curve = frontier(lifelike_bank(300), policy, Aggregation.equal(3))
-    paid = float(_quality_at_costs(replace(curve, quality_NT=curve.costs_NT), asked).mean())
+    paid = float(quality_at_costs(replace(curve, quality_NT=curve.costs_NT), asked).mean())
     if asked is None:
         levels = 1 + 2 * torch.linspace(0.1, 0.8, 9).square()
     else:

@@ -128,9 +128,10 @@ def test_rank_loss_charges_what_a_member_is_worse_by_on_samples_that_reach_it(se
     np.testing.assert_allclose(to_selector.numpy(), np.maximum(gap, 0) / 9, rtol=1e-3, atol=1e-6)
 
 
-def test_total_loss_weighs_its_terms() -> None:
+def test_total_terms_are_weighed() -> None:
     terms = [torch.tensor(value) for value in (1.0, 10.0, 100.0, 1000.0)]
-    assert losses.total_loss(*terms, weights=(0.5, 0.25, 2.0)).item() == 1 + 5 + 25 + 2000
+    total = losses.total_terms(*terms, weights=(0.5, 0.25, 2.0))
+    assert {name: value.item() for name, value in total.items()} == {"base": 1, "ensemble": 5, "cost": 25, "rank": 2000}
 
 
 def test_regret_is_the_distance_from_the_whole_ensembles_answer() -> None:

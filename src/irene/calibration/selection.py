@@ -73,7 +73,7 @@ def choose_policy(
         return first, f"{first}: {len(bank)} samples to fit on, and a learned policy needs {LEARNED_FROM} to be safe"
 
     def judge(curve: Frontier) -> Tensor:
-        return _quality_at_costs(curve, target.cost)
+        return quality_at_costs(curve, target.cost)
 
     fitters = {name: fitter_of(name) for name in (first, *others)}
     held_out = cross_validate(bank, fitters, average, target.unit, judge, seed=seed, also=also)
@@ -131,7 +131,7 @@ def quality_at_cost(curve: Frontier, cost: float) -> Tensor:
     return curve.at(float(curve.thresholds_M[(curve.cost_M - cost).abs().argmin()]), curve.quality_NT)
 
 
-def _quality_at_costs(curve: Frontier, asked: float | None) -> Tensor:
+def quality_at_costs(curve: Frontier, asked: float | None) -> Tensor:
     """(N,) quality averaged over costs: around the one asked for, else over the frontier with most at its cheap end.
 
     Between the costs of two neighbouring thresholds a sample counts for both, so that every policy is compared at

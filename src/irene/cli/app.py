@@ -27,6 +27,7 @@ from irene.cli.output import leads
 from irene.cli.points import points
 from irene.cli.predict import predict
 from irene.cli.report import report
+from irene.cli.study import study
 from irene.cli.train import train
 from irene.errors import IreneError
 
@@ -51,6 +52,7 @@ for verb, example in (
     (drift, "irene drift runs/mine --point default --data new.csv"),
     (predict, "irene predict runs/mine photo.png more/ --out answers.csv"),
     (compare, "irene compare --methods all --data digits --seeds 3 --out runs/digits"),
+    (study, "irene study pareto --data digits --seeds 3 --out runs/digits"),
     (report, "irene report runs/one runs/two --out report.html"),
     (import_, "irene import --members small.onnx large.onnx --data npz:labelled.npz --out runs/mine"),
     (bank, "irene bank logits.npz --out runs/mine"),

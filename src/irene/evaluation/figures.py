@@ -62,7 +62,7 @@ class Series:
     dashed: bool = False
 
 
-def _styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     """Draw in the house style, without touching the settings of the program around."""
 
     @wraps(draw)
@@ -73,7 +73,7 @@ def _styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     return styled
 
 
-@_styled
+@styled
 def frontier(series: Sequence[Series], *, quality: str) -> Figure:
     """Accuracy (or error) against mean cost: lines sweep the threshold, dots are runs as they were trained."""
     figure = Figure(figsize=(WIDTH, 4.0))
@@ -100,7 +100,7 @@ def accuracy_limits(values: Sequence[float]) -> tuple[float, float]:
     return max(low - room, 0.0), min(high + room, 1.0 + room / 10)
 
 
-@_styled
+@styled
 def members_used(shares: Mapping[str, Sequence[float]]) -> Figure:
     """What share of the samples used one member, two, three, and so on: one bar a run."""
     figure = Figure(figsize=(WIDTH, 0.75 + 0.48 * len(shares)))
@@ -125,7 +125,7 @@ def members_used(shares: Mapping[str, Sequence[float]]) -> Figure:
     return figure
 
 
-@_styled
+@styled
 def reliability(answers: Mapping[str, tuple[ArrayLike, ArrayLike]], colours: Sequence[str]) -> Figure:
     """How often answers of a given confidence are right: on the diagonal, confidence means what it says.
 
@@ -161,7 +161,7 @@ def reliability_bins(confidence: ArrayLike, right: ArrayLike) -> tuple[Any, Any,
     return mean, share, count[some]
 
 
-@_styled
+@styled
 def predicted_against_true(answers: Mapping[str, tuple[ArrayLike, ArrayLike]], colours: Sequence[str]) -> Figure:
     """Predicted values over true ones: on the diagonal, the prediction is exact."""
     figure = Figure(figsize=(WIDTH, 4.4))
@@ -178,7 +178,7 @@ def predicted_against_true(answers: Mapping[str, tuple[ArrayLike, ArrayLike]], c
     return figure
 
 
-@_styled
+@styled
 def learning_curves(runs: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
     """The training loss of every stage of every run, epoch by epoch: one panel a run."""
     columns = 2 if len(runs) == 4 else min(3, len(runs))

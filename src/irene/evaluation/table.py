@@ -81,7 +81,7 @@ class Table:
         values = {row.name: row.utility if figure == "utility" else row.figures[figure].mean for row in self.rows}
         values = {name: value for name, value in values.items() if not math.isnan(value)}
         choose = max if figure in HIGHER_IS_BETTER else min
-        return {name for name, value in values.items() if value == choose(values.values())}
+        return {name for name, value in values.items() if math.isclose(value, choose(values.values()), rel_tol=1e-12)}
 
     @property
     def columns(self) -> tuple[str, ...]:

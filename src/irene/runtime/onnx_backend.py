@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import ClassVar, Self, final
+from typing import Any, ClassVar, Self, final
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from irene.errors import MissingExtraError, OptionError
+from irene.errors import MissingExtraError
 from irene.files import write_atomically
-from irene.models.member import as_heads
-from irene.runtime.backend import Backend, Precision, check_precision
-from irene.runtime.export.graphs import Signature, as_onnx
+from irene.runtime.backend import Precision
+from irene.runtime.export.graphs import Signature
+from irene.runtime.graph_backend import GraphBackend
 from irene.runtime.int8 import quantise_onnx
 
 
 @final
-class OnnxRuntime(Backend):
-    """A session of ONNX Runtime with as many threads as torch has now; torch modules and .onnx files go in."""
+class OnnxRuntime(GraphBackend):
+    """A session of ONNX Runtime."""
 
     name: ClassVar[str] = "onnx"
-    precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "int8")
 
     def __init__(self, model: bytes, signature: Signature, precision: Precision) -> None:
+        super().__init__(signature, precision)
         try:
             import onnxruntime
         except ImportError:
             raise MissingExtraError("onnxruntime", "onnx") from None
-        self.device = torch.device("cpu")
-        self.precision = precision
-        self.signature = signature
         self.model = model
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
@@ -41,34 +38,19 @@ class OnnxRuntime(Backend):
         self._input = self._session.get_inputs()[0].name
 
     @classmethod
-    def load(cls, member: Callable[[Tensor], Tensor], inputs: Tensor, *, precision: Precision = "fp32") -> Self:
-        check_precision(cls, precision)
-        check_on_cpu(cls, inputs)
+    def open(cls, path: Path, signature: Signature, inputs: Tensor | None = None) -> Self:
+        if inputs is None:
+            return cls(path.read_bytes(), signature, "fp32")
         with TemporaryDirectory() as folder:
-            path, signature = as_onnx(member, inputs, Path(folder))
-            if precision == "int8":
-                whole, path = path, Path(folder) / "int8.onnx"
-                quantise_onnx(whole, path, inputs)
-            return cls(path.read_bytes(), signature, precision)
+            quantised = Path(folder) / "int8.onnx"
+            quantise_onnx(path, quantised, inputs)
+            return cls(quantised.read_bytes(), signature, "int8")
 
-    def run(self, inputs: Tensor) -> Tensor:
-        rows = inputs.contiguous().numpy().astype(self.signature.dtype, copy=False)
+    def answer(self, rows: NDArray[Any]) -> NDArray[Any]:
         (answer,) = self._session.run([self.signature.output], {self._input: rows})
-        return as_logits(torch.from_numpy(answer), self.signature)
+        array: NDArray[Any] = answer
+        return array
 
     def save(self, path: Path) -> None:
         """Write the model as an .onnx file."""
         write_atomically(path, self.model)
-
-
-def as_logits(answer: Tensor, signature: Signature) -> Tensor:
-    """(B, H, K) logits or values from what a graph answered."""
-    if signature.log:
-        answer = answer.clamp_min(torch.finfo(torch.float32).eps).log()
-    return as_heads(answer)
-
-
-def check_on_cpu(backend: type[Backend], inputs: Tensor) -> None:
-    """Refuse inputs that lie on an accelerator."""
-    if inputs.device.type != "cpu":
-        raise OptionError(f"the {backend.name} backend runs on the CPU, got inputs on {inputs.device}: use eager there")

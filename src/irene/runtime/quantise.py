@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,8 +42,8 @@ class Change:
         """Refuse a loss above the limit."""
         if self.loss > most + 1e-12:
             raise CalibrationError(
-                f"int8 costs {what} {self.loss:.2%} of its {self.figure} on held-out samples ({self.before:.4g} before, "
-                f"{self.after:.4g} after), and at most {most:.2%} was allowed: allow more, or stay with fp32"
+                f"int8 costs {what} {self.loss:.2%} of its {self.figure} on held-out samples (from {self.before:.4g} "
+                f"to {self.after:.4g}) and at most {most:.2%} was allowed: allow more, or stay with fp32"
             )
 
 
@@ -143,7 +143,7 @@ def quantise(
     kind = backend_class(backend)
     backends = tuple(kind.load(member, rows, precision="int8") for member in cascade.members)
     before = Bank.of(cascade, rows, targets)
-    after = replace(before, outputs=outputs_of(backends, rows.split(1024)))
+    after = Bank.of(Cascade([one.run for one in backends], costs=cascade.costs, task=cascade.task), rows, targets)
     own = as_trained(cascade.rule.policy, cascade.rule.aggregation, cascade.task)
     own = replace(own, asked=dict(asked or {}))
     point = recalibrate(own, before, after)
@@ -157,9 +157,3 @@ def quantise(
         whole=whole,
         stopping=stopping,
     )
-
-
-def outputs_of(backends: Sequence[Backend], batches: Sequence[Tensor]) -> Tensor:
-    """(N, T, H, K) what every member answers, batch by batch."""
-    columns = [torch.cat([one.run(batch).float() for batch in batches]) for one in backends]
-    return torch.stack(columns, 1)

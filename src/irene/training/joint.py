@@ -168,12 +168,14 @@ class PaperObjective(Objective):
         reference_B = ensemble_loss_before(self.base, before_BtK, targets)
         rank = losses.rank_loss(own_loss(self.base, output, targets), reference_B, S_Bt[:, -1])
         self.reached.copy_(S_Bt.detach()[:, -1].mean())
-        return self.base.terms(batch, output) | {
-            "ensemble": weights.ensemble
-            * losses.ensemble_loss(y_BtK, S_Bt, targets, self.base.task, self.base.scale_K),
-            "cost": weights.cost * losses.cost_loss(p_Bt, self.costs_T[: p_Bt.shape[1]]),
-            "rank": weights.rank * rank,
-        }
+        own = self.base.terms(batch, output)
+        return own | losses.total_terms(
+            own["base"],
+            losses.ensemble_loss(y_BtK, S_Bt, targets, self.base.task, self.base.scale_K),
+            losses.cost_loss(p_Bt, self.costs_T[: p_Bt.shape[1]]),
+            rank,
+            (weights.ensemble, weights.cost, weights.rank),
+        )
 
     def figures(self) -> dict[str, float]:
         return {f"S{len(self.costs_T)}": float(self.reached)}

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,8 @@ from irene.training.distributed import World
 from irene.training.objective import Objective
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.recorder import Recorder
+
+Watch = Callable[[str, nn.Module], None]  # gets the name of a stage and its trained model
 
 
 def derive_seed(*parts: object) -> int:
@@ -53,6 +55,7 @@ class Loop:
     world: World = field(default_factory=World)
     checkpoint_seconds: float = 15.0
     taken: Mapping[str, TakenStage] = field(default_factory=dict)  # stages that need no training here
+    watch: Watch | None = None  # called after each stage, wherever its model came from
 
     def fit(
         self,
@@ -88,6 +91,8 @@ class Loop:
                 self.checkpoints.finish(stage, _snapshot(parts, objective))
             self.world.wait()
         model.to(self.device).eval()
+        if self.watch is not None:
+            self.watch(stage, model)
 
     def _train(self, stage: str, model: nn.Module, objective: Objective, loader: Loader, options: LoopOptions) -> None:
         stepper = _Stepper(model, objective, options, self.device, self.world, loader.batch_size)

@@ -69,12 +69,12 @@ def rank_loss(member_loss_B: Tensor, reference_loss_B: Tensor, S_t_B: Tensor) ->
     return torch.relu(S_t_B * (member_loss_B - reference_loss_B.detach())).mean()
 
 
-def total_loss(
+def total_terms(
     base: Tensor, ensemble: Tensor, cost: Tensor, rank: Tensor, weights: tuple[float, float, float]
-) -> Tensor:
-    """L_total (Eq. 13): base + w1 * ensemble + w2 * cost + w3 * rank."""
+) -> dict[str, Tensor]:
+    """L_total (Eq. 13) as named terms that sum to it: base + w1 * ensemble + w2 * cost + w3 * rank."""
     w1, w2, w3 = weights
-    return base + w1 * ensemble + w2 * cost + w3 * rank
+    return {"base": base, "ensemble": w1 * ensemble, "cost": w2 * cost, "rank": w3 * rank}
 
 
 def regret(answers_BTK: Tensor, task: Task, scale_K: Tensor | None = None) -> Tensor:

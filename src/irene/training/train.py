@@ -6,7 +6,7 @@ import dataclasses
 import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ from irene.models import MemberSpec, build
 from irene.run import Run
 from irene.training.checkpoint import Checkpoints
 from irene.training.distributed import World, world
-from irene.training.loop import Loop
+from irene.training.loop import Loop, TakenStage, Watch
 from irene.training.method import Method, Trained, Training
 from irene.training.methods import find_method
 from irene.training.options import LoopOptions
@@ -70,10 +70,14 @@ def train(
     tensorboard: bool = False,
     checkpoint_seconds: float = 15.0,
     members_of: Run | None = None,
+    taken: Mapping[str, TakenStage] | None = None,
+    watch: Watch | None = None,
 ) -> Run:
     """Train an ensemble by a method and leave a run directory; with `resume`, go on with an interrupted one.
 
-    Members that the method would train exactly as `members_of` did are taken from that run (see Method.members_of).
+    Members that the method would train exactly as `members_of` did are taken from that run (see Method.members_of), and
+    so are the stages in `taken`, by the word of the caller. `watch` is called with each stage's name and model once it
+    is trained, and may raise to end the training.
     """
     options = options or TrainOptions()
     loop = loop or LoopOptions()
@@ -85,7 +89,7 @@ def train(
         build(MemberSpec(backbone=name, shape=data.shape, outputs=data.outputs), seed=0)
     if members_of is not None and members_of.method != plan.method.members_of:
         raise OptionError(f"{method} does not train the members of {members_of.method}, so it cannot take them")
-    taken = {} if members_of is None else stages_of(members_of, plan.about)
+    taken = {**(taken or {}), **({} if members_of is None else stages_of(members_of, plan.about))}
     here = world(device)
     run = _begin(Path(out), plan.about, resume, here)
     if run.finished:
@@ -112,6 +116,7 @@ def train(
             world=here,
             checkpoint_seconds=checkpoint_seconds,
             taken=taken,
+            watch=watch,
         ),
         loop_options=loop,
         options=plan.own,

@@ -1,0 +1,126 @@
+"""`irene study`: a question about ensembles, answered with data and a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from irene.cli.compare import FAILED, tell
+from irene.cli.experiment import (
+    ENSEMBLE,
+    Backbone,
+    Backbones,
+    BatchSize,
+    Compile,
+    Epochs,
+    Flags,
+    Folders,
+    LearningRate,
+    Ray,
+    Seeds,
+    Settings,
+    WorkerCount,
+    make_experiment,
+    member_count,
+    own_options,
+    refuse_training,
+)
+from irene.cli.output import Output, speaking
+from irene.cli.params import Device, Heldout, Json, Root, Source, Target, TaskName
+
+
+def _studies(incomplete: str) -> list[tuple[str, str]]:
+    from irene.evaluation.studies import STUDIES
+
+    return [(name, study.description) for name, study in STUDIES.items() if name.startswith(incomplete)]
+
+
+def study(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="STUDY", help="members, pareto, size, ablation or curves.", autocompletion=_studies),
+    ],
+    folders: Folders = None,
+    data: Source = None,
+    target: Target = None,
+    task: TaskName = None,
+    root: Root = None,
+    heldout: Heldout = None,
+    members: Annotated[
+        int | None,
+        typer.Option(help="How many members; 5 by default for members and size, else 3.", rich_help_panel=ENSEMBLE),
+    ] = None,
+    backbone: Backbone = None,
+    backbones: Backbones = None,
+    seeds: Seeds = 3,
+    device: Device = "auto",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where runs go, runs/DATA by default, and below it studies/; for runs that exist, studies/."),
+    ] = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: LearningRate = None,
+    compile: Compile = False,
+    set_: Settings = None,
+    workers: WorkerCount = None,
+    ray: Ray = False,
+    json: Json = False,
+) -> None:
+    """Answer a question about ensembles: STUDY.json, .svg and .png, from runs that exist or are trained now.
+
+    members: accuracy against the number of members, and how many each sample needs. pareto: accuracy against cost.
+    size: utility against the number of members. ablation: IRENE without its parts. curves: its losses by epoch.
+    """
+    flags = Flags(
+        data=data,
+        target=target,
+        task=task,
+        root=root,
+        heldout=heldout,
+        backbone=backbone,
+        backbones=backbones,
+        seeds=seeds,
+        device=device,
+        out=out,
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=lr,
+        compile=compile,
+        settings=tuple(set_ or ()),
+        workers=workers,
+        ray=ray,
+    )
+    with speaking(json) as output:
+        _answer(name, folders or [], flags, members, output)
+
+
+def _answer(name: str, folders: list[Path], flags: Flags, members: int | None, output: Output) -> None:
+    from irene.errors import TrainingError
+    from irene.evaluation.experiment import Done
+    from irene.evaluation.studies import find_study
+    from irene.evaluation.studies.study import write_study
+    from irene.run import Run
+
+    chosen = find_study(name)
+    if folders:
+        refuse_training(flags)
+        done = Done(runs=[Run.open(folder) for folder in folders])
+        place = flags.out or Path("studies")
+    else:
+        experiment = make_experiment(flags, output.console)
+        count = members or member_count(experiment, chosen.members)
+        done = experiment.run(chosen.variants(count, own_options(flags.settings)))
+        place = experiment.out / "studies"
+        tell(done, output)
+        if not done.runs:
+            raise TrainingError(f"no run was finished, so there is nothing to study in {experiment.out}")
+    found, files = write_study(chosen, done.runs, place)
+    output.result(
+        {**found, "files": [str(file) for file in files], "left_out": done.left_out(), "lost": done.lost()},
+        lambda screen: screen.print("\n".join(map(str, files)), markup=False, highlight=False, soft_wrap=True),
+    )
+    if done.lost():
+        raise typer.Exit(FAILED)

@@ -1,0 +1,145 @@
+"""What each part of IRENE is worth: it is trained without the part, all else the same (Fig. 5)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from irene.errors import RunError
+from irene.evaluation.experiment import Variant
+from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
+from irene.evaluation.studies.study import Data, Own, Study
+from irene.evaluation.table import Row, make_table
+from irene.run import Run
+from irene.training.methods.irene import IreneOptions, Part
+
+WHOLE = "IRENE"
+PARTS: dict[Part, str] = {
+    "ensemble": "without the ensemble loss",
+    "cost": "without the cost loss",
+    "rank": "without the rank loss",
+    "joint": "selector after training",
+    "selector": "sequential only, no selector",
+}
+
+
+def variants(members: int, own: Own) -> list[Variant]:
+    options: IreneOptions = own.get("irene", IreneOptions())
+    ablated = [
+        Variant(
+            method="irene",
+            members=members,
+            own=dataclasses.replace(options, without=(part,)),
+            name=f"without-{part}",
+        )
+        for part in PARTS
+    ]
+    whole = Variant(method="irene", members=members, own=own.get("irene"))
+    return [Variant(method="average", members=members, own=own.get("average")), whole, *ablated]
+
+
+def measure(runs: Sequence[Run]) -> Data:
+    """Quality, cost and, with the average ensemble among the runs, utility; gains are on the whole of IRENE."""
+    wanted = [run for run in runs if run.method in ("irene", "average")]
+    whole = [run for run in wanted if run.method == "irene" and not _left_out(run)]
+    if not whole:
+        raise RunError("an ablation needs runs of irene with all its parts, and runs --without some of them")
+    names = {str(run.path): _name(run) for run in wanted}
+    table = make_table(wanted, reference=_row_of(whole[0], wanted))
+    quality = "accuracy" if table.task == "classification" else "rmse"
+    return {
+        "data": table.data,
+        "task": table.task,
+        "samples": table.samples,
+        "quality": quality,
+        "variants": {names[row.runs[0]]: _figures(row, quality) for row in table.rows},
+    }
+
+
+def _row_of(run: Run, runs: Sequence[Run]) -> str:
+    """The name that the table gives to the row of a run."""
+    return next(row.name for row in make_table(runs).rows if str(run.path) in row.runs)
+
+
+def _left_out(run: Run) -> tuple[Part, ...]:
+    return tuple(run.manifest["options"]["method"].get("without", ()))
+
+
+def _name(run: Run) -> str:
+    if run.method == "average":
+        return "average ensemble"
+    return ", ".join(PARTS[part] for part in _left_out(run)) or WHOLE
+
+
+def _figures(row: Row, quality: str) -> dict[str, Any]:
+    return {
+        "seeds": len(row.seeds),
+        quality: vars(row.figures[quality]),
+        "cost": vars(row.figures["cost"]),
+        "utility": row.utility,
+        "gain": None if row.gain is None else vars(row.gain),
+        "runs": list(row.runs),
+    }
+
+
+@styled
+def draw(data: Data) -> Figure:
+    """What is lost without each part, and at what cost."""
+    rows = data["variants"]
+    names = [WHOLE, *(name for name in rows if name != WHOLE)]
+    figure = Figure(figsize=(WIDTH, 0.9 + 0.42 * len(names)))
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1.6, 1])
+    for place, name in enumerate(names):
+        figures = rows[name]
+        colour = COLOURS[0] if name == WHOLE else COLOURS[7] if name == "average ensemble" else COLOURS[1]
+        gain = figures["gain"] or {"mean": 0.0, "low": 0.0, "high": 0.0}
+        ends = [[100 * abs(gain["mean"] - gain[end])] for end in ("low", "high")]
+        left.errorbar([100 * gain["mean"]], [place], xerr=ends, fmt="o", color=colour, ms=7, elinewidth=1.6)
+        left.annotate(
+            _written(figures[data["quality"]], data["quality"]),
+            (0, place),
+            xycoords=("axes fraction", "data"),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+        )
+        cost = figures["cost"]
+        right.errorbar(
+            [cost["mean"]], [place], xerr=[cost["spread"] or 0.0], fmt="o", color=colour, ms=7, elinewidth=1.6
+        )
+        right.annotate(
+            f"{cost['mean']:.2f}",
+            (cost["mean"], place),
+            xytext=(0, 7),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+        )
+    left.axvline(0, color=INK, lw=0.8, alpha=0.5)
+    left.set_yticks(range(len(names)), names)
+    left.set_ylim(len(names) - 0.4, -0.7)
+    unit = "accuracy against IRENE, points" if data["task"] == "classification" else "squared error saved, %"
+    left.set_xlabel(f"{unit}, with 95 % interval")
+    right.set_xlabel("mean cost, members a sample")
+    right.set_xlim(left=min(1.0, right.get_xlim()[0]))
+    for axes in (left, right):
+        axes.grid(axis="y", visible=False)
+    return figure
+
+
+def _written(figure: dict[str, Any], quality: str) -> str:
+    return f"{figure['mean']:.2%}" if quality == "accuracy" else f"{figure['mean']:.4g}"
+
+
+STUDY = Study(
+    name="ablation",
+    description="IRENE without each of its losses, without joint training, without its selector (Fig. 5)",
+    members=3,
+    variants=variants,
+    measure=measure,
+    draw=draw,
+)

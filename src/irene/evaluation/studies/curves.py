@@ -1,0 +1,92 @@
+"""How the losses of IRENE go down, term by term and member by member (Fig. 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from irene.errors import RunError
+from irene.evaluation.experiment import Variant
+from irene.evaluation.figures import COLOURS, WIDTH, styled
+from irene.evaluation.studies.study import Data, Own, Study
+from irene.evaluation.table import Spread
+from irene.run import Run
+
+TERMS = {
+    "base": "base loss (Eq. 8), log scale",
+    "rank": "rank loss (Eq. 12)",
+    "ensemble": "ensemble loss (Eq. 10)",
+    "cost": "cost loss (Eq. 11)",
+    "expected_members": "expected members a sample",
+    "price": "price of a member",
+}
+
+
+def variants(members: int, own: Own) -> list[Variant]:
+    return [Variant(method="irene", members=members, own=own.get("irene"))]
+
+
+def measure(runs: Sequence[Run]) -> Data:
+    """Every term of the loss of each member by epoch, averaged over runs."""
+    chosen = [run for run in runs if run.method == "irene"]
+    if not chosen:
+        raise RunError("the learning curves are those of irene, and none of the runs is of that method")
+    terms: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for member in range(1, len(chosen[0].manifest["backbones"]) + 1):
+        by_run = [run.epochs().get(f"member-{member}", []) for run in chosen]
+        for term in TERMS:
+            columns = [[record[term] for record in records if term in record] for records in by_run]
+            if all(columns):
+                over_runs = [vars(Spread.of(values)) for values in zip(*columns, strict=False)]
+                terms.setdefault(term, {})[f"member {member}"] = over_runs
+    return {
+        "data": chosen[0].manifest["data"]["data"],
+        "runs": [str(run.path) for run in chosen],
+        "terms": terms,
+    }
+
+
+@styled
+def draw(data: Data) -> Figure:
+    """One panel a term, one line a member."""
+    terms = data["terms"]
+    columns = min(3, len(terms))
+    rows = -(-len(terms) // columns)
+    figure = Figure(figsize=(WIDTH, 0.4 + 2.3 * rows))
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes, (term, members) in zip(panels, terms.items(), strict=False):
+        _panel(axes, TERMS[term], members)
+        if term == "base":
+            axes.set_yscale("log")
+    for axes in panels[len(terms) :]:
+        axes.set_visible(False)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
+    return figure
+
+
+def _panel(axes: Axes, title: str, members: dict[str, list[dict[str, Any]]]) -> None:
+    for name, epochs in members.items():
+        colour = COLOURS[(int(name.split()[1]) - 1) % len(COLOURS)]
+        number = range(1, len(epochs) + 1)
+        mean = [epoch["mean"] for epoch in epochs]
+        axes.plot(number, mean, color=colour, label=name, lw=1.5)
+        if all(epoch["spread"] is not None for epoch in epochs):
+            low, high = ([m + sign * e["spread"] for m, e in zip(mean, epochs, strict=True)] for sign in (-1, 1))
+            axes.fill_between(number, low, high, color=colour, alpha=0.15, lw=0)
+    axes.set_title(title)
+    axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
+
+
+STUDY = Study(
+    name="curves",
+    description="the terms of IRENE's loss by epoch, for each member (Fig. 6)",
+    members=3,
+    variants=variants,
+    measure=measure,
+    draw=draw,
+)

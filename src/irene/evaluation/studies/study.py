@@ -1,0 +1,82 @@
+"""Study: a question about ensembles, answered with data and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from irene.errors import RunError
+from irene.evaluation import evaluate
+from irene.evaluation.evaluate import Evaluation
+from irene.evaluation.experiment import Variant
+from irene.files import as_json, write_atomically, write_json
+from irene.run import Run
+
+Own = Mapping[str, Any]  # options of methods, by method
+Data = dict[str, Any]  # JSON values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A question: which runs it takes, what is measured on them, and how that is drawn.
+
+    `measure` looks at finished runs only. What a run has to choose, it chooses on its held-out samples; test samples
+    are for what is shown.
+    """
+
+    name: str
+    description: str
+    members: int  # of the ensembles, unless somebody says how many
+    variants: Callable[[int, Own], list[Variant]]
+    measure: Callable[[Sequence[Run]], Data]
+    draw: Callable[[Data], Figure]
+
+
+def write_study(study: Study, runs: Sequence[Run], folder: Path) -> tuple[Data, list[Path]]:
+    """Measure, draw, and leave NAME.json, NAME.svg and NAME.png in a folder."""
+    data: Data = as_json({"study": study.name, **study.measure(runs)})
+    paths = [folder / f"{study.name}.{ending}" for ending in ("json", "svg", "png")]
+    write_json(paths[0], data)
+    figure = study.draw(data)
+    for path in paths[1:]:
+        write_atomically(path, rendered(figure, path.suffix[1:]))
+    return data, paths
+
+
+def rendered(figure: Figure, kind: str) -> bytes:
+    """A picture as the bytes of a file, the same every time."""
+    buffer = BytesIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "irene"}):
+        figure.savefig(
+            buffer, format=kind, dpi=200, facecolor="white", metadata={"Date": None} if kind == "svg" else {}
+        )
+    return buffer.getvalue()
+
+
+def of_method(runs: Sequence[Run], method: str) -> list[Evaluation]:
+    """The runs of a method with their answers on the test samples; there must be some, all on the same samples."""
+    found = [evaluate.evaluate(run) for run in runs if run.method == method]
+    if not found:
+        there = ", ".join(dict.fromkeys(run.method for run in runs)) or "none"
+        raise RunError(f"this study needs a run of {method}, got runs of: {there}")
+    for other in found[1:]:
+        if not evaluate.same_samples(found[0], other):
+            raise RunError(f"{found[0].run.path} and {other.run.path} were not evaluated on the same samples")
+    return found
+
+
+def about(evaluations: Sequence[Evaluation]) -> Data:
+    """What every study says of its runs."""
+    first = evaluations[0]
+    return {
+        "data": first.run.manifest["data"]["data"],
+        "task": first.bank.task,
+        "samples": len(first.bank),
+        "runs": [str(one.run.path) for one in evaluations],
+    }

@@ -1,0 +1,79 @@
+"""A run in 8-bit integers for export: members quantised, every operating point set again, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from irene.bank import Bank, collect
+from irene.cascade import MemberLike
+from irene.data import Data, Loader, Samples
+from irene.errors import DataError, RunError
+from irene.point import OperatingPoint
+from irene.run import Run
+from irene.runtime.graph_backend import GraphBackend
+from irene.runtime.int8 import MOST_INPUTS
+from irene.runtime.quantise import change, recalibrate, replay
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduced:
+    """Members in int8, and the operating points that fit them."""
+
+    backends: tuple[GraphBackend, ...]
+    points: tuple[OperatingPoint, ...]
+    report: dict[str, Any]
+
+
+def reduce(
+    run: Run,
+    members: Sequence[MemberLike],
+    points: Sequence[OperatingPoint],
+    data: Data,
+    backend: type[GraphBackend],
+    *,
+    max_loss: float,
+) -> Reduced:
+    """Quantise the members on the run's held-out samples; refuse a loss above `max_loss` there.
+
+    What is compared with are the outputs that the run kept of its members as they were trained.
+    """
+    if "heldout" not in run.manifest["banks"]:
+        raise RunError(f"{run.path}: kept no held-out samples, and int8 needs some: export it without int8")
+    before = run.bank("heldout")
+    samples = heldout_samples(run, before, data)
+    spread = np.linspace(0, len(samples) - 1, min(len(samples), MOST_INPUTS)).round().astype(int)
+    inputs = samples.read(spread.tolist()).to(torch.float32)
+    backends = tuple(backend.load(member, inputs, precision="int8") for member in members)
+    loader = Loader(samples, batch_size=256, device="cpu", shuffle=False)
+    after = replace(before, outputs=torch.stack([collect(one.run, loader.epoch(0)) for one in backends], 1))
+    again = tuple(recalibrate(point, before, after) for point in points)
+    aggregation = None if before.gates is not None else run.aggregation
+    whole = change(before.replay(None, aggregation), after.replay(None, aggregation), before.targets)
+    whole.check(max_loss, "the whole ensemble")
+    changes = {"whole": asdict(whole)}
+    for point, new in zip(points, again, strict=True):
+        stopping = change(replay(point, before), replay(new, after), before.targets)
+        stopping.check(max_loss, f"the operating point {point.name}")
+        changes[point.name] = asdict(stopping)
+    report = {"samples": len(samples), "calibrated_on": len(inputs), "max_loss": max_loss, "changes": changes}
+    return Reduced(backends=backends, points=again, report=report)
+
+
+def heldout_samples(run: Run, bank: Bank, data: Data) -> Samples:
+    """The samples of a bank, found again in the data by their ids."""
+    if data.fingerprint != run.manifest["data"]["fingerprint"]:
+        raise DataError(
+            f"{data.name} is not the data that {run.path} keeps held-out outputs of ({run.manifest['data']['data']}): "
+            "name that with --data"
+        )
+    for part in (data.train, data.test):
+        ids, place = part.ids.sort()
+        found = torch.searchsorted(ids, bank.ids).clamp(max=max(len(ids) - 1, 0))
+        if len(ids) and torch.equal(ids[found], bank.ids):
+            return part.subset(place[found])
+    raise DataError(f"{data.name} does not hold the samples that {run.path} was calibrated on: train the run again")

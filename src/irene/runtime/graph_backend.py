@@ -1,0 +1,59 @@
+"""What the backends that run a member as a graph on a CPU have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, Self
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from irene.errors import OptionError
+from irene.models.member import as_heads
+from irene.runtime.backend import Backend, Precision, check_precision
+from irene.runtime.export.graphs import Signature, as_onnx
+
+
+class GraphBackend(Backend):
+    """A member as a graph with as many threads as torch has now; torch modules and .onnx files go in."""
+
+    precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "int8")
+
+    def __init__(self, signature: Signature, precision: Precision) -> None:
+        self.device = torch.device("cpu")
+        self.precision = precision
+        self.signature = signature
+
+    @classmethod
+    def load(cls, member: Callable[[Tensor], Tensor], inputs: Tensor, *, precision: Precision = "fp32") -> Self:
+        check_precision(cls, precision)
+        if inputs.device.type != "cpu":
+            raise OptionError(f"the {cls.name} backend runs on the CPU, got inputs on {inputs.device}: use eager there")
+        with TemporaryDirectory() as folder:
+            path, signature = as_onnx(member, inputs, Path(folder))
+            ranges = inputs.to(getattr(torch, signature.dtype)) if precision == "int8" else None
+            return cls.open(path, signature, ranges)
+
+    @classmethod
+    @abstractmethod
+    def open(cls, path: Path, signature: Signature, inputs: Tensor | None = None) -> Self:
+        """From an ONNX file, quantised by the ranges that `inputs` show if there are some."""
+
+    def run(self, inputs: Tensor) -> Tensor:
+        rows = inputs.contiguous().numpy().astype(self.signature.dtype, copy=False)
+        answer = torch.from_numpy(self.answer(rows))
+        if self.signature.log:
+            answer = answer.clamp_min(torch.finfo(torch.float32).eps).log()
+        return as_heads(answer)
+
+    @abstractmethod
+    def answer(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """What the graph makes of a batch, in memory of its own."""
+
+    @abstractmethod
+    def save(self, path: Path) -> None:
+        """Write the graph as a file of its runtime."""

@@ -1,0 +1,283 @@
+"""The streaming engine: survivors of several batches wait at their stage until there are enough to fill a bucket.
+
+This is survivor backfill: every member runs on full buckets only, however few of a batch's samples reach it. Slots
+form a ring in order of arrival, and every list and queue keeps that order, so the oldest sample that is not done is
+at the head of some queue, and answers leave in the order in which their inputs came.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from irene.cascade import Cascade
+from irene.errors import OptionError
+from irene.models.adapters import as_batch
+from irene.runtime.backend import Backend, Precision
+from irene.runtime.engine import joined
+from irene.runtime.queues import Queue
+from irene.runtime.recorder import Fetch
+from irene.runtime.stages import Stages, load_backends
+from irene.types import Prediction
+
+_BUCKETS_HELD = 64  # by default, as many samples may be in flight as fill this many buckets
+_MOST_BYTES = 2**31  # or as many as have inputs of this size
+_RUNS_AHEAD = 3  # what a GPU has been given to do, so that it never waits for the host
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """How a stream runs."""
+
+    bucket: int | None = None
+    """Samples a member runs at once; by default 1024, or 64 for images on a CPU."""
+    window: int | None = None
+    """Samples in flight at most, from those just put in to those whose answer waits for an older one's; memory is
+    taken for so many and never more. By default 64 buckets, or as many as fit into 2 GiB."""
+    deadline_ms: float | None = None
+    """How long the oldest sample may wait for a bucket to fill; then it runs in one that is not full."""
+    fuse: bool | None = None
+    """Whether features, policy and lists are compiled into one piece; by default on a GPU."""
+
+    def __post_init__(self) -> None:
+        if self.bucket is not None and self.bucket < 1:
+            raise OptionError(f"bucket must be 1 sample or more, got {self.bucket}")
+        if self.window is not None and self.window < (self.bucket or 1):
+            raise OptionError(f"window must hold at least a bucket, got {self.window}")
+        if self.deadline_ms is not None and self.deadline_ms < 0:
+            raise OptionError(f"deadline_ms must be 0 or more, got {self.deadline_ms}")
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A stage that has been started on some samples."""
+
+    stage: int
+    oldest: int
+    rows: int
+    fetch: Fetch  # who goes on
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Samples of one batch, small enough for a bucket."""
+
+    start: int
+    stop: int
+    arrival: float
+    last: bool  # of its batch
+
+
+class Stream:
+    """Answers batch after batch as `Cascade.predict` would, in order, with every member run on full buckets.
+
+        stream = Stream(cascade, images[:1])
+        for prediction in stream.predict(batches):
+            ...
+
+    `example` and `backends` are as for `Engine`. A stream is for one thread and one `predict` at a time.
+    """
+
+    def __init__(
+        self,
+        cascade: Cascade,
+        example: Tensor | NDArray[Any],
+        *,
+        backends: str | Sequence[str | Backend] = "eager",
+        precision: Precision = "fp32",
+        options: StreamOptions | None = None,
+    ) -> None:
+        self.options = options or StreamOptions()
+        inputs = as_batch(example)
+        bucket = self.options.bucket or _default_bucket(inputs)
+        self.window = self.options.window or max(_default_window(inputs, bucket), bucket)
+        self.bucket = min(bucket, self.window)
+        self._stages = Stages(
+            cascade,
+            inputs,
+            load_backends(cascade, inputs, backends, precision),
+            slots=self.window,
+            largest=self.bucket,
+            fuse=self.options.fuse,
+        )
+        self._cuda = inputs.device.type == "cuda"
+        self._copies = torch.cuda.Stream(inputs.device) if self._cuda else None
+        self.peak = 0  # the most samples that were in flight
+        self.runs = [0] * self._stages.steps  # how often each member ran
+        self.samples = [0] * self._stages.steps  # and on how many samples in all
+        self._clear()
+
+    @property
+    def recorded(self) -> int:
+        """How many programs (a member in a bucket) were compiled or captured: never more after the first call."""
+        return self._stages.recorder.recorded
+
+    @property
+    def live(self) -> int:
+        """Samples in flight."""
+        return self._put - self._freed
+
+    @torch.no_grad()
+    def predict(self, batches: Iterable[Tensor | NDArray[Any] | None]) -> Iterator[Prediction]:
+        """Answers in the order of the batches, each as soon as the samples before it are done too.
+
+        A None among the batches says that nothing has come for now: what waits is run, as the device is idle.
+        """
+        self._clear()
+        for batch in batches:
+            if batch is None:
+                self._idle()
+            else:
+                self._take(as_batch(batch))
+            while self._done:
+                yield self._done.popleft()
+        while self._parts:
+            self._drain()
+            while self._done:
+                yield self._done.popleft()
+
+    def _clear(self) -> None:
+        self._queues = [Queue() for _ in range(self._stages.steps)]
+        self._runs: deque[_Run] = deque()
+        self._parts: deque[_Part] = deque()
+        self._answers: list[Prediction] = []  # parts of the batch that is next to leave
+        self._done: deque[Prediction] = deque()
+        self._put = 0  # samples that came so far: a sample's number, modulo the window, is its slot
+        self._freed = 0  # samples whose answers have left their slots
+
+    def _take(self, batch: Tensor) -> None:
+        """Put a batch in and run whatever became full by it."""
+        self._stages.check(batch)
+        state = self._stages.begin(len(batch)) or {}
+        arrival = time.monotonic()
+        for start in range(0, max(len(batch), 1), self.bucket):
+            stop = min(start + self.bucket, len(batch))
+            while self.live + stop - start > self.window:
+                self._help_oldest()
+            for low, high, slot in self._segments(self._put, self._put + stop - start):
+                self._copy(batch[start + low : start + high], self._stages.inputs[slot : slot + high - low])
+                for key, value in state.items():
+                    self._stages.state[key][slot : slot + high - low].copy_(value[start + low : start + high])
+            self._parts.append(_Part(self._put, self._put + stop - start, arrival, stop == len(batch)))
+            self._queues[0].push(np.arange(self._put, self._put + stop - start))
+            self._put += stop - start
+            self.peak = max(self.peak, self.live)
+            self._run_full()
+            while self._overdue():
+                self._help_oldest()
+
+    def _copy(self, source: Tensor, slots: Tensor) -> None:
+        """Bring inputs into their slots; from the host's memory beside whatever the GPU is doing."""
+        if self._copies is None or source.is_cuda:
+            slots.copy_(source)
+            return
+        with torch.cuda.stream(self._copies):
+            slots.copy_(source if source.is_pinned() else source.pin_memory(), non_blocking=True)
+        torch.cuda.current_stream(slots.device).wait_stream(self._copies)
+
+    def _segments(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """Samples `start` to `stop` as stretches of slots, at most two: from, to (counted from start), first slot."""
+        low = 0
+        while low < stop - start:
+            slot = (start + low) % self.window
+            high = min(stop - start, low + self.window - slot)
+            yield low, high, slot
+            low = high
+
+    def _run_full(self) -> None:
+        """Run every full bucket, at the deepest stage first: that is where samples come to their end soonest."""
+        while True:
+            full = [stage for stage, queue in enumerate(self._queues) if len(queue) >= self.bucket]
+            if not full:
+                break
+            self._start(full[-1])
+        while self._runs and self._runs[0].fetch.ready():
+            self._finish()
+        self._free()
+
+    def _start(self, stage: int) -> None:
+        """Start a stage on what waits there, up to a bucket."""
+        stages = self._stages
+        numbers = self._queues[stage].pop(self.bucket)
+        rows = stages.fit(stage, len(numbers), self.bucket)
+        listed = torch.full((rows,), stages.spare, dtype=torch.int64, pin_memory=self._cuda)
+        listed[: len(numbers)] = torch.from_numpy(numbers % self.window)
+        stages.lists[stage][:rows].copy_(listed, non_blocking=True)
+        stages.run(stage, rows)
+        self.runs[stage] += 1
+        self.samples[stage] += len(numbers)
+        self._runs.append(_Run(stage, int(numbers[0]), rows, Fetch(stages.survivors(stage, rows))))
+        while len(self._runs) > (_RUNS_AHEAD if self._cuda else 0):
+            self._finish()
+
+    def _finish(self) -> None:
+        """Learn who goes on after the run that was started first."""
+        run = self._runs.popleft()
+        listed = run.fetch.wait().numpy()
+        if run.stage + 1 < self._stages.steps:
+            slots = listed[: listed[run.rows]]
+            self._queues[run.stage + 1].push(self._freed + (slots - self._freed) % self.window)
+
+    def _free(self) -> None:
+        """Collect the answers of all samples before the oldest that is not done, and give their slots back."""
+        oldest = min([self._put, *(run.oldest for run in self._runs), *(queue.head for queue in self._queues if queue)])
+        while self._parts and self._parts[0].stop <= oldest:
+            part = self._parts.popleft()
+            pieces = [
+                self._stages.answers(slot, slot + high - low)
+                for low, high, slot in self._segments(part.start, part.stop)
+            ]
+            self._answers += pieces or [self._stages.answers(0, 0)]
+            self._freed = part.stop
+            if part.last:
+                self._done.append(self._answers[0] if len(self._answers) == 1 else joined(self._answers))
+                self._answers = []
+
+    def _overdue(self) -> bool:
+        deadline = self.options.deadline_ms
+        if deadline is None or not self._parts:
+            return False
+        return 1000 * (time.monotonic() - self._parts[0].arrival) >= deadline
+
+    def _help_oldest(self) -> None:
+        """Bring the oldest sample that is not done one stage further, in a bucket that need not be full."""
+        if self._runs:
+            self._finish()
+        else:
+            waiting = [stage for stage, queue in enumerate(self._queues) if queue]
+            self._start(min(waiting, key=lambda stage: self._queues[stage].head))
+        self._run_full()
+
+    def _idle(self) -> None:
+        """Nothing new came: take what waits one step further, or more where it is overdue."""
+        if self._parts:
+            self._help_oldest()
+        while self._overdue():
+            self._help_oldest()
+
+    def _drain(self) -> None:
+        """Nothing more will come: run what waits, the first stage before the others, which fill up by it."""
+        if self._runs:
+            self._finish()
+        else:
+            waiting = [stage for stage, queue in enumerate(self._queues) if queue]
+            if waiting:
+                self._start(waiting[0])
+        self._run_full()
+
+
+def _default_bucket(example: Tensor) -> int:
+    """A CPU is as fast on some tens of images as on more, and they stay in its cache."""
+    return 64 if example.device.type == "cpu" and example.ndim == 4 else 1024
+
+
+def _default_window(example: Tensor, bucket: int) -> int:
+    return min(_BUCKETS_HELD * bucket, _MOST_BYTES // max(example[0].numel() * example.element_size(), 1))

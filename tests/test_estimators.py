@@ -187,7 +187,7 @@ def test_one_class_is_refused() -> None:
 def test_mistaken_options_are_told_at_fit() -> None:
     x, y = points(20)
     for options, message in (
-        ({"method": "irine"}, "unknown method 'irine', did you mean irene"),
+        ({"method": "irine"}, "no method is called 'irine': did you mean irene"),
         ({"method": "average", "backbones": "mpl"}, "no backbone is called 'mpl'"),
         ({"method": "average", "optimizer": "adamw"}, "optimizer must be sgd or adam"),
         ({"heldout": 2.0}, "heldout must be a share"),

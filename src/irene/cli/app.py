@@ -16,11 +16,13 @@ from irene import __version__
 from irene.cli.bank import bank
 from irene.cli.calibrate import calibrate
 from irene.cli.compare import compare
+from irene.cli.bench import bench
 from irene.cli.data import data
 from irene.cli.demo import demo
 from irene.cli.doctor import doctor
 from irene.cli.drift import drift
 from irene.cli.evaluate import evaluate
+from irene.cli.export import export
 from irene.cli.importing import import_
 from irene.cli.methods import methods
 from irene.cli.output import leads
@@ -29,6 +31,7 @@ from irene.cli.predict import predict
 from irene.cli.report import report
 from irene.cli.study import study
 from irene.cli.train import train
+from irene.cli.tune import tune
 from irene.errors import IreneError
 
 DEBUG = "IRENE_DEBUG"
@@ -51,9 +54,12 @@ for verb, example in (
     (points, "irene points runs/mine"),
     (drift, "irene drift runs/mine --point default --data new.csv"),
     (predict, "irene predict runs/mine photo.png more/ --out answers.csv"),
+    (export, "irene export runs/mine --format onnx --out exported"),
     (compare, "irene compare --methods all --data digits --seeds 3 --out runs/digits"),
     (study, "irene study pareto --data digits --seeds 3 --out runs/digits"),
+    (bench, "irene bench runs/mine --out bench.svg"),
     (report, "irene report runs/one runs/two --out report.html"),
+    (tune, "irene tune --data digits --cost 1.3 --trials 24 --out runs/tune"),
     (import_, "irene import --members small.onnx large.onnx --data npz:labelled.npz --out runs/mine"),
     (bank, "irene bank logits.npz --out runs/mine"),
     (data, "irene data csv:table.csv --target price"),

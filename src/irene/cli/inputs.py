@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from irene.cli.predict_parquet import read_parquet
 from irene.data import Column
 from irene.data.arrays import as_inputs
 from irene.data.images import EXTENSIONS, read_image
 from irene.data.table import read_features
 from irene.errors import DataError
+
+_KINDS = "images, folders of images, .npz, .csv or .parquet files"
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +32,19 @@ class Rows:
     inputs: Tensor
 
 
-def read_rows(paths: Sequence[Path], about: dict[str, Any], *, batch_size: int) -> Iterator[Rows]:
-    """Batches of the samples in images, folders of images, .npz and .csv files, in the order they were named.
+def read_rows(paths: Sequence[Path], about: dict[str, Any], *, batch_size: int, skip: int = 0) -> Iterator[Rows]:
+    """Batches of the samples in images, folders of images and files of data, in the order they were named.
 
-    `about` is the record a run keeps of its training data: the shape of a sample, and a table's columns.
+    `about` is the record a run keeps of its training data: the shape of a sample, and a table's columns. The first
+    `skip` batches are left out, images among them unread; the others are the same as without it.
     """
+    for number, read in enumerate(_batches(paths, about, batch_size)):
+        if number >= skip:
+            yield read()
+
+
+def _batches(paths: Sequence[Path], about: dict[str, Any], batch_size: int) -> Iterator[Callable[[], Rows]]:
+    """The batches as functions that read them."""
     shape = tuple(about["shape"])
     images: list[Path] = []
     for path in paths:
@@ -40,40 +52,51 @@ def read_rows(paths: Sequence[Path], about: dict[str, Any], *, batch_size: int) 
         if found:
             if len(shape) != 3:
                 raise DataError(
-                    f"{path} holds images and the run takes rows of {shape[0]} features: give a .csv or .npz"
+                    f"{path} holds images and the run takes rows of {shape[0]} features: give a .csv, .npz or .parquet"
                 )
             images += found
             continue
         yield from _image_batches(images, shape, batch_size)
         images = []
-        inputs = _table(path, about) if path.suffix.lower() == ".csv" else _arrays(path, shape)
-        for start in range(0, len(inputs), batch_size):
-            part = inputs[start : start + batch_size]
-            yield Rows([(str(path), start + row) for row in range(len(part))], part)
+        start = 0
+        for inputs in _data(path, about, shape, batch_size):
+            places = [(str(path), start + row) for row in range(len(inputs))]
+            yield partial(Rows, places, inputs)
+            start += len(inputs)
     yield from _image_batches(images, shape, batch_size)
 
 
 def _images(path: Path) -> list[Path]:
-    """The image files a path stands for; none for a .csv or .npz file."""
+    """The image files a path stands for; none for a file of data."""
     if path.is_dir():
         files = [file for file in path.rglob("*") if file.suffix.lower() in EXTENSIONS and file.is_file()]
         if not files:
             raise DataError(f"{path} holds no images: expected some of {', '.join(sorted(EXTENSIONS))}")
         return sorted(files)
     if not path.is_file():
-        raise DataError(f"{path} is not there: give images, folders of images, .npz or .csv files")
+        raise DataError(f"{path} is not there: give {_KINDS}")
     kind = path.suffix.lower()
     if kind in EXTENSIONS:
         return [path]
-    if kind not in (".npz", ".csv"):
-        raise DataError(f"{path} is of no kind that can be read: give images, folders of images, .npz or .csv files")
+    if kind not in (".npz", ".csv", ".parquet"):
+        raise DataError(f"{path} is of no kind that can be read: give {_KINDS}")
     return []
 
 
-def _image_batches(paths: list[Path], shape: tuple[int, ...], batch_size: int) -> Iterator[Rows]:
+def _image_batches(paths: list[Path], shape: tuple[int, ...], batch_size: int) -> Iterator[Callable[[], Rows]]:
     for start in range(0, len(paths), batch_size):
-        part = paths[start : start + batch_size]
-        yield Rows([(str(path), 0) for path in part], torch.stack([read_image(path, shape) for path in part]))
+        yield partial(_read_images, paths[start : start + batch_size], shape)
+
+
+def _read_images(paths: list[Path], shape: tuple[int, ...]) -> Rows:
+    return Rows([(str(path), 0) for path in paths], torch.stack([read_image(path, shape) for path in paths]))
+
+
+def _data(path: Path, about: dict[str, Any], shape: tuple[int, ...], batch_size: int) -> Iterator[Tensor]:
+    if path.suffix.lower() == ".parquet":
+        return read_parquet(path, about, batch_size=batch_size)
+    inputs = _table(path, about) if path.suffix.lower() == ".csv" else _arrays(path, shape)
+    return iter(inputs.split(batch_size))
 
 
 def _table(path: Path, about: dict[str, Any]) -> Tensor:

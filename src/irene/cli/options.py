@@ -23,14 +23,14 @@ def number(text: str) -> float:
     return value
 
 
-def share_or_count(text: str | None) -> float | int | None:
+def share_or_count(text: str | None, flag: str = "--heldout") -> float | int | None:
     """A share such as 0.1 or a whole number such as 5000, as `heldout` takes them."""
     if text is None:
         return None
     try:
         return int(text) if text.isdecimal() else float(text)
     except ValueError:
-        raise OptionError(f"--heldout takes a share such as 0.1 or a number of samples, got {text!r}") from None
+        raise OptionError(f"{flag} takes a share such as 0.1 or a number of samples, got {text!r}") from None
 
 
 def names(text: str | None) -> tuple[str, ...]:

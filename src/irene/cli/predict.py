@@ -14,36 +14,62 @@ from irene.cli.params import Device, Json, Point, RunFolder
 def predict(
     folder: RunFolder,
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Images, folders of images, .npz (x) or .csv files.")
+        list[Path], typer.Argument(metavar="FILE...", help="Images, folders of images, .npz (x), .csv or .parquet.")
     ],
     out: Annotated[Path | None, typer.Option(help="Write to this file, not to stdout.")] = None,
     format: Annotated[
-        str | None, typer.Option(metavar="csv|jsonl", help="By default what --out ends in, else csv.")
+        str | None, typer.Option(metavar="csv|jsonl|parquet", help="By default what --out ends in, else csv.")
     ] = None,
     point: Point = None,
     probs: Annotated[bool, typer.Option("--probs", help="Add the probability of every class.")] = False,
-    batch_size: Annotated[int, typer.Option(min=1)] = 256,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted call left off.")] = False,
+    backend: Annotated[
+        str, typer.Option(metavar="NAME[:PRECISION]", help="eager, compile, onnx or openvino; also eager:bf16.")
+    ] = "eager",
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Samples a member runs at once; by default 1024, on a CPU 64 images.")
+    ] = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Predict for files: one line a sample, with the class, its probability and the members it took."""
-    from irene.cli.predictions import Format, pick_format, predictions, write
+    """Predict for files: one line a sample, with the class, its probability and the members it took.
+
+    With --out, answers are kept chunk by chunk in a folder beside the file until all are there: a call that was
+    interrupted goes on from there with --resume.
+    """
+    from irene.cli.predict_files import Parts, identity, pick_format, print_all
+    from irene.cli.predict_progress import Progress
+    from irene.cli.predictions import Answers, bucket_for
+    from irene.errors import OptionError
     from irene.run import Run
     from irene.training.train import pick_device
 
     with speaking(json) as output:
-        kind: Format = pick_format(format, out)
-        run = Run.open(folder)
-        found = predictions(run, files, pick_device(device), point=point, batch_size=batch_size, probs=probs)
+        kind = pick_format(format, out)
+        if resume and out is None:
+            raise OptionError("--resume goes on with a file: name it with --out")
+        run, picked = Run.open(folder), pick_device(device)
+        bucket = bucket_for(run, files, picked, batch_size)
+        answers = Answers(run, picked, point=point, backend=backend, bucket=bucket)
+        with Progress(output.console) as progress:
+            if out is not None:
+                asked = identity(run, files, kind, picked.type, backend, point, probs, bucket)
+                parts = Parts(out, kind, asked, resume=resume)
+                progress.go_on(parts.done.samples, parts.done.members)
+                for chunk in answers.chunks(files, probs=probs, skip=parts.done.parts):
+                    parts.add([record for records in chunk for record in progress.seen(records)])
+                parts.join()
+            elif json:
+                chunks = answers.chunks(files, probs=probs)
+                found = [record for chunk in chunks for records in chunk for record in progress.seen(records)]
+            else:
+                chunks = answers.chunks(files, probs=probs)
+                print_all((progress.seen(records) for chunk in chunks for records in chunk), kind, output.stdout)
+        value = {"run": str(folder), "samples": progress.samples, "mean_members": progress.mean_members}
         if json and out is None:
-            records = list(found)
-            output.result({"run": str(folder), "samples": len(records), "predictions": records}, lambda screen: None)
-            return
-        total = write(found, kind, out, output.stdout)
-        mean = total.members / total.samples
-        value = {"run": str(folder), "samples": total.samples, "mean_members": mean, "out": str(out)}
-        if json:
-            output.result(value, lambda screen: None)
+            output.result({**value, "predictions": found}, lambda screen: None)
+        elif json:
+            output.result({**value, "samples_per_s": progress.samples_per_s, "out": str(out)}, lambda screen: None)
         else:
-            words = f"{total.samples:,} samples, {mean:.2f} members a sample"
-            output.console.print(words + (f", written to {out}" if out else ""), markup=False, highlight=False)
+            words = progress.words + (f", written to {out}" if out else "")
+            output.console.print(words, markup=False, highlight=False)

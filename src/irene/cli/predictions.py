@@ -1,96 +1,115 @@
-"""Answers as records, and records as CSV or JSON lines."""
+"""The answers of a run for files, as records of plain values."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from irene.cli.inputs import read_rows
+from irene.cascade import Cascade
+from irene.cli.inputs import Rows, read_rows
+from irene.data.images import EXTENSIONS
 from irene.errors import OptionError
-from irene.files import write_atomically
+from irene.halting.skipping import Router
 from irene.run import Run
+from irene.runtime.backend import parse_backend
+from irene.runtime.stream import Stream, StreamOptions
+from irene.types import Prediction
 
-Format = Literal["csv", "jsonl"]
 DIGITS = 6
+CHUNK = 64  # batches
 Record = dict[str, Any]
 
 
-@dataclass
-class Total:
-    """How much was predicted."""
+class Answers:
+    """Answers inputs by a run: on the streaming engine, or batch by batch where a gate or router picks members.
 
-    samples: int = 0
-    members: int = 0
+    Batches are grouped into chunks, and the engine is emptied after each: so a chunk is answered in exactly the same
+    way whether or not those before it were answered by the same process.
+    """
 
+    def __init__(self, run: Run, device: torch.device, *, point: str | None, backend: str, bucket: int) -> None:
+        self.run = run
+        self.device = device
+        self.bucket = bucket
+        self._predictor = run.predictor(device, point=point)
+        self._backend, self._precision = parse_backend(backend)
+        if self._precision == "int8":
+            raise OptionError(
+                "in int8 thresholds shift and have to be calibrated again: use irene export with --precision int8"
+            )
+        self._streams: dict[torch.dtype, Stream] = {}
 
-def pick_format(asked: str | None, out: Path | None) -> Format:
-    """The format asked for, or the one a file's name ends in."""
-    if asked not in (None, "csv", "jsonl"):
-        raise OptionError(f"--format must be csv or jsonl, got {asked!r}")
-    if asked == "jsonl" or (asked is None and out is not None and out.suffix in (".jsonl", ".json")):
-        return "jsonl"
-    return "csv"
+    def chunks(self, files: Sequence[Path], *, probs: bool, skip: int = 0) -> Iterator[Iterator[list[Record]]]:
+        """For each chunk after the first `skip`, the records of its batches one after the other.
 
+        A chunk must be used up before the next is asked for.
+        """
+        batches = read_rows(files, self.run.manifest["data"], batch_size=self.bucket, skip=skip * CHUNK)
+        for first in batches:
+            yield self._records(_with_first(first, islice(batches, CHUNK - 1)), probs=probs)
 
-def predictions(
-    run: Run, files: Sequence[Path], device: torch.device, *, point: str | None, batch_size: int, probs: bool
-) -> Iterator[Record]:
-    """The answer for each sample in files, as plain values."""
-    about = run.manifest["data"]
-    names = about["classes"]
-    predictor = run.predictor(device, point=point)
-    for rows in read_rows(files, about, batch_size=batch_size):
-        answer = predictor.predict(rows.inputs.to(device))
+    def _records(self, batches: Iterable[Rows], *, probs: bool) -> Iterator[list[Record]]:
+        places: list[list[tuple[str, int]]] = []
+
+        def inputs() -> Iterator[Tensor]:
+            for rows in batches:
+                places.append(rows.places)
+                yield rows.inputs.to(self.device)
+
+        for answer in self._answers(inputs()):
+            yield self._as_records(places.pop(0), answer, probs=probs)
+
+    def _answers(self, batches: Iterator[Tensor]) -> Iterator[Prediction]:
+        predictor = self._predictor
+        if not isinstance(predictor, Cascade) or isinstance(predictor.rule.policy, Router):
+            yield from map(predictor.predict, batches)
+            return
+        # An image run takes uint8 images and arrays of floats, an engine one of them.
+        for dtype, alike in groupby(batches, key=lambda batch: batch.dtype):
+            if dtype not in self._streams:
+                example = torch.zeros(1, *self.run.manifest["data"]["shape"], dtype=dtype, device=self.device)
+                self._streams[dtype] = self._stream(predictor, example)
+            yield from self._streams[dtype].predict(alike)
+
+    def _stream(self, cascade: Cascade, example: Tensor) -> Stream:
+        # Compiling the small steps between members takes longer than it saves here, where buckets are large.
+        options = StreamOptions(bucket=self.bucket, fuse=False)
+        return Stream(cascade, example, backends=self._backend, precision=self._precision, options=options)
+
+    def _as_records(self, places: list[tuple[str, int]], answer: Prediction, *, probs: bool) -> list[Record]:
+        names = self.run.manifest["data"]["classes"]
         outputs, used = answer.outputs.double().cpu(), answer.members_used.tolist()
-        for (file, row), output_K, members in zip(rows.places, outputs, used, strict=True):
+        records = []
+        for (file, row), output_K, members in zip(places, outputs, used, strict=True):
             values = [round(value, DIGITS) for value in output_K.tolist()]
             record: Record = {"file": file, "row": row}
-            if run.task == "classification":
+            if self.run.task == "classification":
                 label = int(output_K.argmax())
                 record |= {"label": label, "class": names[label], "probability": values[label]}
             else:
                 record["values"] = dict(zip(names, values, strict=True))
             record["members_used"] = members
-            if probs and run.task == "classification":
+            if probs and self.run.task == "classification":
                 record["probs"] = dict(zip(names, values, strict=True))
-            yield record
+            records.append(record)
+        return records
 
 
-def write(records: Iterable[Record], kind: Format, out: Path | None, stdout: TextIO) -> Total:
-    """Write records as they come to stdout, or all at once to a file."""
-    total = Total()
-    target = stdout if out is None else io.StringIO()
-    table = csv.writer(target, lineterminator="\n")
-    for record in records:
-        if kind == "jsonl":
-            target.write(json.dumps(record) + "\n")
-        else:
-            flat = flatten(record)
-            if total.samples == 0:
-                table.writerow(flat)
-            table.writerow(flat.values())
-        total.samples += 1
-        total.members += record["members_used"]
-    if out is not None and isinstance(target, io.StringIO):
-        write_atomically(out, target.getvalue().encode())
-    return total
+def bucket_for(run: Run, files: Sequence[Path], device: torch.device, asked: int | None) -> int:
+    """Samples run at once: as asked, else by what the device and the inputs are, and no more than there are images."""
+    if asked is not None:
+        return asked
+    images = len(run.manifest["data"]["shape"]) == 3
+    most = 64 if images and device.type == "cpu" else 1024
+    single = all(path.suffix.lower() in EXTENSIONS for path in files)
+    return min(most, len(files)) if single else most
 
 
-def flatten(record: Record) -> Record:
-    """A record as one row: values by their names, probabilities as p_CLASS."""
-    flat: Record = {}
-    for key, value in record.items():
-        if key == "values":
-            flat |= value
-        elif key == "probs":
-            flat |= {f"p_{name}": probability for name, probability in value.items()}
-        else:
-            flat[key] = value
-    return flat
+def _with_first(first: Rows, others: Iterable[Rows]) -> Iterator[Rows]:
+    yield first
+    yield from others

@@ -97,8 +97,7 @@ def cores() -> int:
 
 def _work(pipe: Connection, threads: int | None) -> None:
     """The life of a worker: job after job, until nobody has another."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all of us; the parent ends us in order
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     if threads is not None:
         torch.set_num_threads(threads)
     with suppress(EOFError):
@@ -106,8 +105,16 @@ def _work(pipe: Connection, threads: int | None) -> None:
             pipe.send(do(pipe.recv()))
 
 
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would go on writing runs that somebody else may have taken up again."""
+def end_with_parent() -> None:
+    """Let a worker end when its parent says so or is gone, and not before.
+
+    One whose parent was killed would go on writing runs that somebody else may have taken up again.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all of us; the parent ends us in order
+    threading.Thread(target=_watch_parent, daemon=True).start()
+
+
+def _watch_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])

@@ -69,6 +69,7 @@ class Engine:
             slots=self.options.largest,
             largest=self.options.largest,
             buckets=self.options.buckets,
+            fine=True,  # batches as they come leave any number of samples
             fuse=self.options.fuse,
         )
         self._numbers = torch.arange(self.options.largest, device=inputs.device)

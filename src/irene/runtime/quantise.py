@@ -12,12 +12,15 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
+from irene.calibration.selection import Fitter, learns
+from irene.calibration.targets import Target
 from irene.cascade import Cascade
 from irene.errors import CalibrationError
 from irene.halting.policies import Never
 from irene.halting.policy import Policy
 from irene.halting.quality import quality
 from irene.halting.rule import Aggregation
+from irene.halting.selector import Selector
 from irene.models.adapters import as_batch
 from irene.point import OperatingPoint
 from irene.runtime.backend import Backend, backend_class
@@ -87,17 +90,27 @@ def as_trained(policy: Policy, aggregation: Aggregation, task: Task, *, name: st
 def recalibrate(point: OperatingPoint, before: Bank, after: Bank) -> OperatingPoint:
     """The point with a threshold that gives on the outputs after quantisation what was asked of it before.
 
-    Where nothing was asked, that is the mean number of members it ran before. What the policy has learned stays, and
-    costs are those that the point was calibrated with.
+    Where nothing was asked, that is the mean number of members it ran before. Costs are those that the point was
+    calibrated with. What the policy has learned stays, unless what was asked needs samples it has not learned from:
+    then it learns again, from a part of the samples.
     """
     chosen = list(point.members)
     if isinstance(point.policy, Never) or len(chosen) == 1:
         return point
     asked: Mapping[str, Any] = point.asked
     if not asked:
-        ran = before.members(chosen).replay(point.policy, point.aggregation)
+        ran = replay(point, before)
         asked = {"cost": float(ran.cost_in(before.members(chosen).costs, "members").mean()), "unit": "members"}
-    found = fit_policy(after.members(chosen), point.policy, aggregation=point.aggregation, name=point.name, **asked)
+    try:
+        found = fit_policy(
+            after.members(chosen),
+            _as_asked(point.policy, Target(**asked)),
+            aggregation=point.aggregation,
+            name=point.name,
+            **asked,
+        )
+    except CalibrationError as error:
+        raise CalibrationError(f"operating point {point.name} with int8 members: {error}") from error
     return replace(
         found,
         asked=point.asked,
@@ -105,6 +118,15 @@ def recalibrate(point: OperatingPoint, before: Bank, after: Bank) -> OperatingPo
         why=f"{point.why}; threshold set again on int8 outputs",
         version=point.version,
     )
+
+
+def _as_asked(policy: Policy, target: Target) -> Policy | str | Fitter:
+    """The policy as `fit_policy` must get it, so that what needs fresh samples is judged on such."""
+    if target.promises and isinstance(policy, Selector):
+        raise CalibrationError("its selector was fitted on the very samples that a promise needs: use another policy")
+    if learns(policy.name) and (target.promises or target.max_drop is not None):
+        return policy.name
+    return (lambda bank, aggregation, unit: policy) if target.promises else policy
 
 
 def replay(point: OperatingPoint, bank: Bank) -> Prediction:
@@ -146,10 +168,10 @@ def quantise(
     after = Bank.of(Cascade([one.run for one in backends], costs=cascade.costs, task=cascade.task), rows, targets)
     own = as_trained(cascade.rule.policy, cascade.rule.aggregation, cascade.task)
     own = replace(own, asked=dict(asked or {}))
-    point = recalibrate(own, before, after)
     whole = change(before.replay(None, own.aggregation), after.replay(None, own.aggregation), before.targets)
-    stopping = change(replay(own, before), replay(point, after), before.targets)
     whole.check(max_loss, "the whole ensemble")
+    point = recalibrate(own, before, after)
+    stopping = change(replay(own, before), replay(point, after), before.targets)
     stopping.check(max_loss, "the cascade")
     return Quantised(
         cascade=point.cascade([one.run for one in backends], cascade.costs),

@@ -46,6 +46,7 @@ class Stages:
         slots: int,
         largest: int,
         buckets: Sequence[int] | None = None,
+        fine: bool = False,
         fuse: bool | None = None,
     ) -> None:
         if example.ndim < 2 or len(example) == 0:
@@ -57,7 +58,7 @@ class Stages:
         self.backends = tuple(backends)
         self.spare = slots
         self.largest = largest
-        self.sizes = self._bucket_sizes(buckets)
+        self.sizes = self._bucket_sizes(buckets, fine=fine)
         self.input_shape, self.input_type = tuple(example.shape[1:]), example.dtype
         self.recorder = Recorder(self.device)
         width = self._width(example)
@@ -155,11 +156,11 @@ class Stages:
         kept = index_B.new_full((rows + 1,), self.spare).scatter(0, target_B, index_B)
         return torch.cat([kept[:rows], place_B[-1:]])
 
-    def _bucket_sizes(self, buckets: Sequence[int] | None) -> tuple[int, ...] | None:
+    def _bucket_sizes(self, buckets: Sequence[int] | None, *, fine: bool) -> tuple[int, ...] | None:
         if buckets is not None:
             return tuple(size for size in check_buckets([*buckets, self.largest]) if size <= self.largest)
         if self.device.type == "cuda":
-            return bucket_sizes(self.largest, fine=True)
+            return bucket_sizes(self.largest, fine=fine)
         if any(backend.fixed_sizes for backend in self.backends):
             return bucket_sizes(self.largest)
         return None

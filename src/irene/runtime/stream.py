@@ -109,6 +109,7 @@ class Stream:
             fuse=self.options.fuse,
         )
         self._cuda = inputs.device.type == "cuda"
+        self._ahead = _RUNS_AHEAD if self._cuda else 0
         self._copies = torch.cuda.Stream(inputs.device) if self._cuda else None
         self.peak = 0  # the most samples that were in flight
         self.runs = [0] * self._stages.steps  # how often each member ran
@@ -215,7 +216,7 @@ class Stream:
         self.runs[stage] += 1
         self.samples[stage] += len(numbers)
         self._runs.append(_Run(stage, int(numbers[0]), rows, Fetch(stages.survivors(stage, rows))))
-        while len(self._runs) > (_RUNS_AHEAD if self._cuda else 0):
+        while len(self._runs) > self._ahead:
             self._finish()
 
     def _finish(self) -> None:

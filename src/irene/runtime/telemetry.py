@@ -13,13 +13,14 @@ _REPORTER = "openvino_telemetry"
 
 def import_quietly(name: str) -> Any:
     """Import `openvino` or `nncf` as if their reporter were not installed: both then do without it."""
-    present = sys.modules.get(_REPORTER)
-    if present is None:
-        sys.modules[_REPORTER] = None  # type: ignore[assignment] # how Python marks a module that cannot be imported
+    modules: dict[str, Any] = sys.modules
+    hide = _REPORTER not in modules
+    if hide:
+        modules[_REPORTER] = None  # which Python takes for a module that cannot be imported
     try:
         return import_module(name)
     except ImportError as error:
-        raise MissingExtraError(name, "openvino") from error
+        raise MissingExtraError(name.partition(".")[0], "openvino") from error
     finally:
-        if present is None:
-            del sys.modules[_REPORTER]
+        if hide:
+            del modules[_REPORTER]

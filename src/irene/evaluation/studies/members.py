@@ -85,11 +85,14 @@ def draw(data: Data) -> Figure:
 
 def _draw_quality(axes: Axes, data: Data) -> None:
     count = data["members"]
-    for name, colour, style in (("together", COLOURS[0], "-o"), ("alone", COLOURS[7], "o")):
+    for name, label, colour, style, aside in (
+        ("together", "first members averaged", COLOURS[0], "-o", 0.0),
+        ("alone", "each member alone", COLOURS[7], "o", 0.02 * len(count)),
+    ):
+        place = [number + aside for number in count]
         mean = [figure["mean"] for figure in data[name]]
         spread = [figure["spread"] or 0.0 for figure in data[name]]
-        label = "the first members, averaged" if name == "together" else "each member alone"
-        axes.errorbar(count, mean, yerr=spread, fmt=style, color=colour, ms=5, lw=1.8, elinewidth=1, label=label)
+        axes.errorbar(place, mean, yerr=spread, fmt=style, color=colour, ms=5, lw=1.8, elinewidth=1, label=label)
     axes.set_xlabel("members")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if data["task"] == "classification":
@@ -97,8 +100,7 @@ def _draw_quality(axes: Axes, data: Data) -> None:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
     else:
         axes.set_ylabel("RMSE")
-    axes.legend(loc="best")
-    axes.set_title("How good more members are")
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2, columnspacing=1.2)
 
 
 def _draw_smallest(axes: Axes, data: Data) -> None:
@@ -109,11 +111,10 @@ def _draw_smallest(axes: Axes, data: Data) -> None:
     axes.bar_label(bars, [f"{share:.2%}" for share in shares], color=INK, fontsize=8, padding=2)
     axes.set_yscale("log")  # nearly all samples need one member: the others would not be seen
     axes.set_ylim(bottom=min(share for share in shares if share > 0) / 2, top=3)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
     axes.grid(axis="x", visible=False)
     axes.set_xlabel("members until the answer is right")
     axes.set_ylabel("share of samples, log scale")
-    axes.set_title("How many a sample needs")
 
 
 STUDY = Study(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -137,19 +138,37 @@ def draw(data: Data) -> Figure:
         alpha=0.75,
         label="first members, no policy",
     )
+    upper.set_ylim(*_limits([point["quality"] for points in (whole, *data["curves"].values()) for point in points]))
     upper.set_ylabel("accuracy" if classes else "RMSE")
     if classes:
         upper.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
     lower.axhline(0, color=INK, lw=0.8, alpha=0.5)
+    _cheap_end_first(lower, whole[-1]["cost"])
     lower.set_xlabel("mean cost, members a sample")
     lower.set_ylabel(f"{'points' if classes else 'squared error saved'}\nagainst {data['plainest'].split()[0]}")
     figure.legend(loc="outside right upper")
     return figure
 
 
+def _limits(values: Sequence[float]) -> tuple[float, float]:
+    """An axis that shows the lines; intervals, which are wider by far, may leave it."""
+    low, high = min(values), max(values)
+    room = 0.25 * (high - low) or 0.01
+    return low - room, high + room
+
+
+def _cheap_end_first(axes: Axes, most: float) -> None:
+    """Costs by the root of what exceeds one member, as policies differ where little more than one is run."""
+    axes.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x - 1, 0)), lambda y: 1 + np.square(y)))
+    ticks = [tick for tick in (1, 1.02, 1.1, 1.25, 1.5, 2, *range(3, 50)) if tick <= most]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlim(1, most)
+
+
 def _line(axes: Axes, points: Sequence[dict[str, Any]], name: str, colour: str, order: int) -> None:
     cost, quality = ([point[key] for point in points] for key in ("cost", "quality"))
-    axes.plot(cost, quality, color=colour, marker="o", ms=3.5, label=name, zorder=4 - order / 10)
+    axes.plot(cost, quality, color=colour, marker="o", ms=3.5, label=name, zorder=4 - order / 10, clip_on=False)
     if order == 0:
         low, high = ([point[key] for point in points] for key in ("low", "high"))
         axes.fill_between(cost, low, high, color=colour, alpha=0.12, lw=0, label=f"{name}, 95 % interval")

@@ -84,7 +84,9 @@ def export(
     if int8 and data is None:
         raise OptionError("int8 is calibrated on the run's held-out samples: give its data")
     predictor = run.predictor()
-    points = () if isinstance(predictor, Mixture) and point is None else _points(run, point)
+    if isinstance(predictor, Mixture) and point is not None:
+        raise OptionError(f"{run.path}: a gate chooses the members, so there are no operating points: leave point out")
+    points = () if isinstance(predictor, Mixture) else _points(run, point)
     shape = tuple(run.manifest["data"]["shape"])
     example = torch.zeros(1, *shape)
     manifest: dict[str, Any] = {

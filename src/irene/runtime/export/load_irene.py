@@ -220,13 +220,15 @@ def _onnx(path: Path, output: str, threads: int) -> Callable[[Array], Any]:
 
 
 def _openvino(path: Path, output: str, threads: int) -> Callable[[Array], Any]:
-    if "openvino" not in sys.modules:
-        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type] # else its import reports itself
+    modules: dict[str, Any] = sys.modules
+    reports = {"openvino", "openvino_telemetry"}.isdisjoint(modules)  # importing it reports its use, unless hindered
+    if reports:
+        modules["openvino_telemetry"] = None
     import openvino
 
-    options: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
-    if threads:
-        options["INFERENCE_NUM_THREADS"] = threads
+    if reports:
+        del modules["openvino_telemetry"]
+    options = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads}
     compiled = openvino.Core().compile_model(str(path), "CPU", options)
     return lambda inputs: compiled(inputs)[output]
 

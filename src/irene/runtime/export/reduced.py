@@ -51,11 +51,10 @@ def reduce(
     backends = tuple(backend.load(member, inputs, precision="int8") for member in members)
     loader = Loader(samples, batch_size=256, device="cpu", shuffle=False)
     after = replace(before, outputs=torch.stack([collect(one.run, loader.epoch(0)) for one in backends], 1))
-    again = tuple(recalibrate(point, before, after) for point in points)
-    aggregation = None if before.gates is not None else run.aggregation
-    whole = change(before.replay(None, aggregation), after.replay(None, aggregation), before.targets)
+    whole = change(before.replay(None, run.aggregation), after.replay(None, run.aggregation), before.targets)
     whole.check(max_loss, "the whole ensemble")
     changes = {"whole": asdict(whole)}
+    again = tuple(recalibrate(point, before, after) for point in points)
     for point, new in zip(points, again, strict=True):
         stopping = change(replay(point, before), replay(new, after), before.targets)
         stopping.check(max_loss, f"the operating point {point.name}")

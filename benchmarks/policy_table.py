@@ -1,0 +1,278 @@
+"""Every halting policy at a ladder of costs, on equal and on unequal members, against margin + temperature.
+
+    python benchmarks/policy_table.py --equal RUN... --small RUN... --large RUN... [--members 2]
+
+Each RUN is a folder with banks/heldout.safetensors and banks/test.safetensors. The equal members are those of each
+--equal run. The unequal ones are the first two of a --small run followed by the first two of the --large run beside it,
+which must have the same samples; their costs are counted in FLOPs of one large member.
+
+Everything is fitted on held-out samples: temperatures (and weights of unequal members), policies, orders. On test, each
+policy is read at exactly the same mean cost, for which its scores are looked at and no label is, so that a policy does
+not win by spending more. Gains are in points of accuracy; runs are averaged for each test sample before samples are
+drawn for the 95 % interval. What the thresholds set on held-out samples cost on test stands in the JSON file.
+
+Writes benchmarks/results/policies.json and policies.md, and prints the latter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean as mean_of
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from irene.bank import Bank
+from irene.calibration.frontier import Frontier, frontier
+from irene.calibration.order import best_order
+from irene.calibration.selection import fit_named
+from irene.calibration.weights import fit_aggregation
+from irene.evaluation.metrics import paired_bootstrap
+from irene.halting.policies import Oracle
+from irene.halting.rule import Aggregation
+from irene.training.afterwards import selector_fitter
+from irene.types import CostUnit
+
+EQUAL_COSTS = (1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 2.0)
+UNEQUAL_COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)  # of one large member
+BASELINE = "margin"
+PLAIN = ("confidence", "entropy", "agreement", "patience", "window", "change", "cost-to-go", "random")
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The outputs of one ensemble on held-out and on test samples."""
+
+    heldout: Bank
+    test: Bank
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Ensembles of one kind, the costs to compare at, and what a unit of them is."""
+
+    name: str
+    pairs: list[Pair]
+    costs: tuple[float, ...]
+    unit: CostUnit
+    unit_size: float
+    weights: bool
+    said: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A policy on held-out and on test samples."""
+
+    heldout: Frontier
+    test: Frontier
+
+
+def main() -> None:
+    arguments = parse()
+    torch.set_num_threads(1)
+    settings = [equal_setting(arguments.equal)] if arguments.equal else []
+    if arguments.small:
+        settings.append(unequal_setting(arguments.small, arguments.large, arguments.members))
+    results = {setting.name: compare(setting) for setting in settings}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "policies.json").write_text(json.dumps(results, indent=1) + "\n")
+    text = "\n\n".join(markdown(setting, results[setting.name]) for setting in settings) + "\n"
+    (RESULTS / "policies.md").write_text(text)
+    print(text)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--equal", type=Path, nargs="*", default=[])
+    parser.add_argument("--small", type=Path, nargs="*", default=[])
+    parser.add_argument("--large", type=Path, nargs="*", default=[])
+    parser.add_argument("--members", type=int, default=2, help="how many of each small and each large run")
+    arguments = parser.parse_args()
+    if len(arguments.small) != len(arguments.large):
+        parser.error("give as many --large runs as --small ones")
+    return arguments
+
+
+def read(folder: Path) -> Pair:
+    return Pair(*(Bank.load(folder / "banks" / f"{split}.safetensors") for split in ("heldout", "test")))
+
+
+def equal_setting(folders: Sequence[Path]) -> Setting:
+    pairs = [read(folder) for folder in folders]
+    steps = pairs[0].test.steps
+    said = f"{steps} equal members, cost in members, {len(pairs)} ensembles"
+    return Setting("equal", pairs, EQUAL_COSTS, "members", 1.0, False, said)
+
+
+def unequal_setting(small: Sequence[Path], large: Sequence[Path], members: int) -> Setting:
+    pairs = []
+    for few, many in zip(small, large, strict=True):
+        one, other = read(few), read(many)
+        pairs.append(Pair(joined(one.heldout, other.heldout, members), joined(one.test, other.test, members)))
+    flops = max(cost.flops for cost in pairs[0].test.costs)
+    said = (
+        f"{members} small members, then {members} large ones, cost in FLOPs of a large one (a small one is "
+        f"{pairs[0].test.costs[0].flops / flops:.3f}), {len(pairs)} ensembles"
+    )
+    return Setting("unequal", pairs, UNEQUAL_COSTS, "flops", flops, True, said)
+
+
+def joined(small: Bank, large: Bank, members: int) -> Bank:
+    """The first members of one bank followed by the first of another, on the same samples."""
+    if not torch.equal(small.ids, large.ids):
+        raise SystemExit("the banks of small and large members are of other samples")
+    small, large = small.members(range(members)), large.members(range(members))
+    return replace(small, outputs=torch.cat([small.outputs, large.outputs], 1), costs=(*small.costs, *large.costs))
+
+
+def compare(setting: Setting) -> dict[str, Any]:
+    """Accuracy of every policy at every cost, and its gain over the baseline."""
+    names = [BASELINE, f"{BASELINE} without temperature", *PLAIN, "selector"]
+    if setting.weights:
+        names += ["skipping", "best fixed order"]
+    right: dict[str, dict[float, list[Tensor]]] = {name: {cost: [] for cost in setting.costs} for name in names}
+    realised: dict[str, dict[float, list[float]]] = {name: {cost: [] for cost in setting.costs} for name in names}
+    for pair in setting.pairs:
+        for name, cost, curve in curves(setting, pair, names):
+            asked = cost * setting.unit_size
+            right[name][cost].append(at_cost(curve.test, asked))
+            threshold = float(curve.heldout.thresholds_M[(curve.heldout.cost_M - asked).abs().argmin()])
+            spent = float(curve.test.at(threshold, curve.test.costs_NT).mean()) / setting.unit_size
+            realised[name][cost].append(spent)
+    mean = {name: {cost: torch.stack(parts).mean(0) for cost, parts in by.items()} for name, by in right.items()}
+    rows = {name: row(setting, mean[name], mean[BASELINE], realised[name]) for name in names}
+    found: dict[str, Any] = {"about": setting.said, "policies": rows, **bounds(setting)}
+    if "skipping" in names:
+        found["skipping against the best fixed order"] = row(
+            setting, mean["skipping"], mean["best fixed order"], realised["skipping"]
+        )
+    return found
+
+
+def curves(setting: Setting, pair: Pair, names: Sequence[str]) -> Iterator[tuple[str, float, Curve]]:
+    """(policy, cost, what it does on held-out and test samples); only some policies are fitted for each cost anew."""
+    mean = fit_aggregation(pair.heldout, weights=setting.weights)
+    cold = fit_aggregation(pair.heldout, temperature=False, weights=setting.weights)
+
+    def curve(policy: Any, aggregation: Aggregation, order: Sequence[int] | None = None) -> Curve:
+        banks = [bank if order is None else bank.members(order) for bank in (pair.heldout, pair.test)]
+        return Curve(*(frontier(bank, policy, aggregation, setting.unit) for bank in banks))
+
+    for name in names:
+        if name == f"{BASELINE} without temperature":
+            fixed: Curve | None = curve(fit_named(BASELINE, pair.heldout, cold, setting.unit), cold)
+        elif name in ("selector", "best fixed order"):
+            fixed = None
+        else:
+            fixed = curve(fit_named(name, pair.heldout, mean, setting.unit), mean)
+        for cost in setting.costs:
+            if fixed is not None:
+                yield name, cost, fixed
+            elif name == "selector":
+                fit = selector_fitter(cost=cost * setting.unit_size)
+                yield name, cost, curve(fit(pair.heldout, mean, setting.unit), mean)
+            else:
+                best = best_order(
+                    pair.heldout, unit=setting.unit, cost=cost * setting.unit_size, weights=setting.weights
+                )
+                margin = fit_named(BASELINE, pair.heldout, best.aggregation, setting.unit)
+                yield name, cost, curve(margin, best.aggregation, best.order)
+
+
+def at_cost(curve: Frontier, asked: float) -> Tensor:
+    """(N,) share of right answers of each sample at exactly this mean cost: between two neighbouring thresholds."""
+    above = int(torch.searchsorted(curve.cost_M, asked).clamp(max=len(curve.cost_M) - 1))
+    below = max(above - 1, 0)
+    width = float(curve.cost_M[above] - curve.cost_M[below])
+    share = min(max((asked - float(curve.cost_M[below])) / width, 0.0), 1.0) if width > 0 else 1.0
+    low, high = (curve.at(float(curve.thresholds_M[index]), curve.quality_NT) for index in (below, above))
+    return (1 - share) * low + share * high
+
+
+def row(
+    setting: Setting, right: dict[float, Tensor], against: dict[float, Tensor], realised: dict[float, list[float]]
+) -> dict[str, Any]:
+    """Accuracy, gain with its interval, and realised cost at each cost, and the gain over the cheap ones together."""
+    found: dict[str, Any] = {}
+    for cost in setting.costs:
+        found[f"{cost:g}"] = {
+            "accuracy": float(right[cost].mean()),
+            "gain": points(right[cost], against[cost]),
+            "cost with the held-out threshold": realised[cost],
+        }
+    cheap = [cost for cost in setting.costs if cost <= (1.3 if setting.unit == "members" else 0.5)]
+    together = [torch.stack([one[cost] for cost in cheap]).mean(0) for one in (right, against)]
+    found["cheap"] = {"costs": cheap, "gain": points(*together)}
+    return found
+
+
+def points(right: Tensor, against: Tensor) -> list[float]:
+    """The mean difference in points of accuracy, with the ends of its 95 % interval."""
+    return [100 * value for value in paired_bootstrap(right, against, samples=4000)]
+
+
+def bounds(setting: Setting) -> dict[str, Any]:
+    """What one member, all members and an oracle give."""
+    single, whole, oracle, oracle_cost = [], [], [], []
+    for pair in setting.pairs:
+        mean = fit_aggregation(pair.heldout, weights=setting.weights)
+        path = frontier(pair.test, fit_named(BASELINE, pair.heldout, mean, setting.unit), mean, setting.unit)
+        single.append(float(path.quality_NT[:, 0].mean()))
+        whole.append(float(path.full_N.mean()))
+        knowing = pair.test.replay(Oracle(pair.test.targets), mean)
+        oracle.append(float((knowing.labels == pair.test.targets).double().mean()))
+        oracle_cost.append(float(knowing.cost_in(pair.test.costs, setting.unit).mean()) / setting.unit_size)
+    return {
+        "first member": mean_of(single),
+        "all members": mean_of(whole),
+        "oracle": {"accuracy": mean_of(oracle), "cost": mean_of(oracle_cost)},
+    }
+
+
+def markdown(setting: Setting, found: dict[str, Any]) -> str:
+    """Accuracy of the baseline and gains of the others, a gain in bold where its interval leaves out zero."""
+    heads = [f"{cost:g}" for cost in setting.costs]
+    oracle = found["oracle"]
+    lines = [
+        f"### {setting.said}",
+        "",
+        f"First member {found['first member']:.2%}, all members {found['all members']:.2%}, oracle "
+        f"{oracle['accuracy']:.2%} at cost {oracle['cost']:.2f}. Accuracy of {BASELINE} + temperature, then gains over "
+        "it in points with 95 % intervals.",
+        "",
+        "| policy | " + " | ".join(heads) + f" | {' to '.join(ends(found))} together |",
+        "|---" * (len(heads) + 2) + "|",
+    ]
+    for name, cells in found["policies"].items():
+        if name == BASELINE:
+            shown = [f"{cells[head]['accuracy']:.2%}" for head in heads] + [""]
+        else:
+            shown = [gain(cells[head]["gain"]) for head in (*heads, "cheap")]
+        lines.append(f"| {name} | " + " | ".join(shown) + " |")
+    against = found.get("skipping against the best fixed order")
+    if against:
+        shown = [gain(against[head]["gain"]) for head in (*heads, "cheap")]
+        lines.append("| *skipping minus best fixed order* | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
+def ends(found: dict[str, Any]) -> list[str]:
+    costs = found["policies"][BASELINE]["cheap"]["costs"]
+    return [f"{costs[0]:g}", f"{costs[-1]:g}"]
+
+
+def gain(values: Sequence[float]) -> str:
+    mean, low, high = values
+    text = f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
+    return f"**{text}**" if low > 0 or high < 0 else text
+
+
+if __name__ == "__main__":
+    main()

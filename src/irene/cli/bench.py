@@ -1,0 +1,78 @@
+"""`irene bench`: how fast a run's cascade is, beside what is possible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from irene.cli.output import speaking
+from irene.cli.params import Device, Json, RunFolder
+
+QUICK = {"batches": (1, 8), "backends": ("eager",), "seconds": 0.0, "samples": 16, "stream_batches": 4}
+
+
+def bench(
+    folder: RunFolder,
+    batch: Annotated[
+        list[int] | None, typer.Option(min=1, help="A batch size; give it more than once for several. All to 4096.")
+    ] = None,
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:PRECISION]",
+            help="eager, compile:bf16, onnx:int8, ...; give it more than once for several. All that are installed.",
+        ),
+    ] = None,
+    cost: Annotated[
+        float | None, typer.Option(min=1, help="Members used a sample; by default as on the run's test samples.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="How long each mode is timed at each batch size.")] = 1.0,
+    growth: Annotated[bool, typer.Option("--growth", help="Also time 1 to 32 members, and more samples.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Draw the figures into this .svg, .png or .pdf file.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Two small batches on one backend, to try it out.")] = False,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Time one member, the whole ensemble, the plain loop and the engines, beside the most that stopping can save.
+
+    The inputs are random, and the threshold is set so that they use as many members as real ones do: how long a
+    member takes does not depend on what it sees.
+    """
+    from irene.cli.bench_output import draw, growth_of, row_table, usual_cost
+    from irene.run import Run
+    from irene.runtime import bench as benching
+    from irene.training.train import pick_device
+
+    with speaking(json) as output:
+        run, picked = Run.open(folder), pick_device(device)
+        chosen: dict[str, Any] = {"backends": benching.default_backends(picked), "seconds": seconds}
+        chosen |= QUICK if quick else {}
+        chosen |= {"batches": tuple(batch)} if batch else {}
+        chosen |= {"backends": tuple(backend)} if backend else {}
+        options = benching.BenchOptions(**chosen)
+        target = cost or usual_cost(run)
+        inputs = benching.random_inputs(tuple(run.manifest["data"]["shape"]), 64 if quick else 1024, picked)
+        cascade = benching.at_cost(run.cascade(picked), inputs, target)
+        skipped: dict[str, str] = {}
+
+        def say(words: str) -> None:
+            output.console.print(words, markup=False, highlight=False)
+
+        def skip(name: str, reason: str) -> None:
+            skipped[name] = reason
+            say(f"{name} is left out: {reason}")
+
+        def report(row: benching.Row) -> None:
+            say(f"{row['backend']}, batch {row['batch']}, {row['mode']}: {row['ms']:.3g} ms")
+
+        rows = benching.bench(cascade, inputs, options, report=report, skip=None if backend else skip)
+        value = {"run": str(folder), "hardware": benching.hardware(picked), "rows": rows, "skipped": skipped}
+        growing = growth_of(cascade, inputs, target, quick=quick) if growth else None
+        if growing is not None:
+            value["growth"] = growing
+        if out is not None:
+            value["pictures"] = [str(path) for path in draw(rows, growing, out)]
+        shown = row_table(rows)
+        output.result(value, lambda screen: screen.print(shown))

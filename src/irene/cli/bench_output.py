@@ -1,0 +1,60 @@
+"""What `irene bench` shows: a table for people, pictures, and how time grows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+from torch import Tensor
+
+from irene.cascade import Cascade
+from irene.errors import OptionError
+from irene.halting.policies import Margin, Spread
+from irene.run import Run
+from irene.runtime.bench import Row
+from irene.runtime.bench_picture import bench_picture, growth_picture
+from irene.runtime.growth import MEMBERS, growth
+
+FORMATS = (".svg", ".png", ".pdf")
+
+
+def usual_cost(run: Run) -> float:
+    """Members that the run's test samples used on average."""
+    return float(run.figures["test"]["cost"])
+
+
+def growth_of(cascade: Cascade, inputs: Tensor, cost: float, *, quick: bool) -> list[Row]:
+    """Time against members and samples, with a policy that takes any number of members."""
+    policy = Margin() if cascade.task == "classification" else Spread()
+    bucket = 16 if quick else 256
+    counts = MEMBERS[:3] if quick else MEMBERS
+    return growth(cascade.members, policy, inputs, bucket=bucket, cost=cost, counts=counts, task=cascade.task)
+
+
+def row_table(rows: Sequence[Row]) -> Table:
+    """One line a measurement; figures that compare beside those that were measured."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for name in ("backend", "mode"):
+        table.add_column(name, no_wrap=True)
+    for name in ("batch", "members", "ms", "samples/s", "speed-up", "limit", "ratio"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        figures = (f"{row[name]:.3g}" for name in ("mean_cost", "ms"))
+        compared = (f"{row[name]:.2f}" for name in ("speedup", "limit", "ratio"))
+        speed = f"{row['images_per_s']:,.0f}"
+        table.add_row(row["backend"], row["mode"], str(row["batch"]), *figures, speed, *compared)
+    return table
+
+
+def draw(rows: Sequence[Row], growing: Sequence[Row] | None, out: Path) -> list[Path]:
+    """Write the pictures: of the rows to `out`, of the growth to a file beside it."""
+    if out.suffix not in FORMATS:
+        raise OptionError(f"pictures are written as {', '.join(FORMATS)}, got {out}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    bench_picture(rows).savefig(out)
+    if growing is None:
+        return [out]
+    beside = out.with_stem(f"{out.stem}-growth")
+    growth_picture(growing).savefig(beside)
+    return [out, beside]

@@ -1,0 +1,54 @@
+"""`irene export`: a run as a folder that runs without irene."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from irene.cli.output import speaking
+from irene.cli.params import Json, Root, RunFolder, Source, Target, TaskName
+
+INT8 = "With --int8"
+
+
+def export(
+    folder: RunFolder,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder to write.")] = None,
+    format: Annotated[
+        str, typer.Option(metavar="onnx|openvino|pt2", help="What is to run the members: pt2 is for torch.")
+    ] = "onnx",
+    point: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only this operating point; by default the run's own policy and all points."),
+    ] = None,
+    int8: Annotated[bool, typer.Option("--int8", help="Quantise the members and set thresholds again.")] = False,
+    max_loss: Annotated[
+        str, typer.Option(metavar="SHARE", help="The accuracy that int8 may cost.", rich_help_panel=INT8)
+    ] = "1%",
+    data: Source = None,
+    target: Target = None,
+    task: TaskName = None,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Write a run as a folder that runs with numpy and onnxruntime (or openvino, or torch), stopping included.
+
+    The folder holds one graph a member, the operating points, and load_irene.py, which needs neither irene nor torch.
+    With --int8 the run's held-out samples are needed again: name its data with --data unless it is a bundled one.
+    """
+    from irene.cli import amounts
+    from irene.cli.exporting import choose_format, heldout_data, show_export
+    from irene.errors import OptionError
+    from irene.run import Run
+    from irene.runtime.export.folder import export as write
+
+    with speaking(json) as output:
+        if out is None:
+            raise OptionError("say where to write the folder, for example --out exported")
+        chosen, limit = choose_format(format), amounts.share(max_loss, "--max-loss") or 0.0
+        run = Run.open(folder)
+        loaded = heldout_data(run, data, target=target, task=task, root=root, int8=int8)
+        manifest = write(run, out, format=chosen, point=point, int8=int8, data=loaded, max_loss=limit)
+        show_export(run, out, manifest, output)

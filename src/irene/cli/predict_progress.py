@@ -1,0 +1,60 @@
+"""How predictions come along, for people who watch."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn
+
+from irene.cli.predictions import Record
+
+
+class Progress:
+    """Counts samples and members, and shows both with the speed while there is a terminal to show it on."""
+
+    def __init__(self, console: Console) -> None:
+        self.samples = 0
+        self.members = 0
+        self._earlier = 0  # samples that an interrupted call answered
+        self._begun = time.perf_counter()
+        self._bar = Bar(SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True)
+        self._shown = console.is_terminal
+        self._task = self._bar.add_task("starting")
+
+    @property
+    def mean_members(self) -> float:
+        return self.members / self.samples if self.samples else 0.0
+
+    @property
+    def samples_per_s(self) -> float:
+        return (self.samples - self._earlier) / max(time.perf_counter() - self._begun, 1e-9)
+
+    @property
+    def words(self) -> str:
+        return f"{self.samples:,} samples, {self.mean_members:.2f} members a sample, {self.samples_per_s:,.0f} a second"
+
+    def go_on(self, samples: int, members: int) -> None:
+        """Count what an interrupted call answered already."""
+        self.samples, self.members, self._earlier = samples, members, samples
+
+    def seen(self, records: list[Record]) -> list[Record]:
+        """Count records, and hand them on."""
+        self.samples += len(records)
+        self.members += sum(record["members_used"] for record in records)
+        self._bar.update(self._task, description=self.words)
+        return records
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown:
+            self._bar.stop()

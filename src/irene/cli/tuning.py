@@ -1,0 +1,92 @@
+"""What `irene tune` does with its flags."""
+
+from __future__ import annotations
+
+import shlex
+
+from rich.console import Console
+
+from irene.cli.loading import load_data
+from irene.cli.options import share_or_count
+from irene.cli.output import Output
+from irene.cli.tables import pairs
+from irene.cli.training import PAPER_LOOP, Flags, loop_options, method_options, train_options
+from irene.errors import OptionError
+from irene.training.methods import find_method
+from irene.training.options import LoopOptions
+from irene.training.trial import TuneOptions
+from irene.training.tune import Tuned, tune
+
+
+def run_search(flags: Flags, *, trials: int, workers: int, validation: str | None, console: Console) -> Tuned:
+    """Search as the flags say."""
+    if flags.data is None or flags.out is None:
+        raise OptionError("give the data to train on, for example --data digits (`irene data` lists what there is)")
+    method = find_method(flags.method)
+    own = method_options(method, flags)
+    return tune(
+        load_data(flags.data, target=flags.target, task=flags.task, root=flags.root),
+        flags.out,
+        options=TuneOptions(trials=trials, workers=workers, validation=share_or_count(validation, "--validation")),
+        train=train_options(method, flags),
+        loop=loop_options(flags, PAPER_LOOP if own.recipe == "paper" else LoopOptions()),
+        own=own,
+        console=console,
+    )
+
+
+def show_tuned(flags: Flags, tuned: Tuned, output: Output) -> None:
+    """Say what was best, what decides, and how to train with it."""
+    command = train_command(flags, tuned)
+    lines = [
+        ("trials", ", ".join(f"{count} {state}" for state, count in tuned.trials.items())),
+        ("best", f"{tuned.value:.4f} (standard error {tuned.standard_error:.4f}) in {tuned.run}"),
+        *((name, f"{value:.4g}") for name, value in tuned.parameters.items()),
+        *((f"decides: {name}", f"{share:.0%}") for name, share in tuned.importances.items()),
+    ]
+    if tuned.picture is not None:
+        lines.append(("picture", str(tuned.picture)))
+    table = pairs(lines, title=f"search in {flags.out}")
+    value = {
+        "out": str(flags.out),
+        "trials": tuned.trials,
+        "best": {
+            "value": tuned.value,
+            "standard_error": tuned.standard_error,
+            "parameters": tuned.parameters,
+            "run": str(tuned.run),
+        },
+        "importances": tuned.importances,
+        "picture": None if tuned.picture is None else str(tuned.picture),
+        "train": command,
+    }
+
+    def show(screen: Console) -> None:
+        screen.print(table)
+        screen.print(f"\ntrain with it: {command}", markup=False, highlight=False, soft_wrap=True)
+
+    output.result(value, show)
+
+
+def train_command(flags: Flags, tuned: Tuned) -> str:
+    """The command that trains with what was found, on all training samples."""
+    names = {"optimizer.kind": "optimizer", "optimizer.lr": "lr"}
+    given: dict[str, object] = {
+        "data": flags.data,
+        "target": flags.target,
+        "task": flags.task,
+        "root": flags.root,
+        "heldout": flags.heldout,
+        "members": flags.members,
+        "backbone": flags.backbone,
+        "backbones": flags.backbones,
+        "seed": flags.seed,
+        **{names.get(name, name.replace("_", "-")): value for name, value in flags.loop.items()},
+        **{name.replace("_", "-"): value for name, value in flags.own.items()},
+    }
+    words = ["irene", "train", "irene"]
+    for name, value in given.items():
+        words += [f"--{name}", str(value)] if value is not None else []
+    for setting in (*flags.settings, *(f"{name}={value:.4g}" for name, value in tuned.parameters.items())):
+        words += ["--set", setting]
+    return shlex.join(words)

@@ -1,0 +1,80 @@
+"""How the time grows with the number of members and of samples: in straight lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from irene.cascade import Cascade
+from irene.halting.policies import Never
+from irene.halting.policy import Policy
+from irene.runtime.bench import Row, at_cost
+from irene.runtime.recorder import synchronise
+from irene.runtime.stream import Stream, StreamOptions
+from irene.types import Task
+
+MEMBERS = (1, 2, 4, 8, 16, 32)
+SAMPLES = (1, 2, 4, 8)  # times the inputs given
+_REPEATS = 3
+
+
+def growth(
+    members: Sequence[Callable[[Tensor], Tensor]],
+    policy: Policy,
+    inputs: Tensor,
+    *,
+    bucket: int,
+    cost: float,
+    counts: Sequence[int] = MEMBERS,
+    multiples: Sequence[int] = SAMPLES,
+    backend: str = "eager",
+    task: Task = "classification",
+) -> list[Row]:
+    """Seconds that the streaming engine takes for 1 to many members, and for the inputs taken once to several times.
+
+    Rows of mode `full` run every member on every sample; those of mode `stream` stop early, at about `cost` members a
+    sample. Members are taken from the first on again where more are asked for than given.
+    """
+    rows = []
+    batches = list(inputs.split(bucket))
+    for count in counts:
+        some = [members[t % len(members)] for t in range(count)]
+        rows += _rows(Cascade(some, policy, task=task), batches, cost, backend, "members")
+    for multiple in multiples:
+        rows += _rows(Cascade(members, policy, task=task), batches * multiple, cost, backend, "samples")
+    return rows
+
+
+def _rows(cascade: Cascade, batches: Sequence[Tensor], cost: float, backend: str, axis: str) -> list[Row]:
+    rows = []
+    stopping = at_cost(cascade, batches[0], cost)
+    never = Cascade(cascade.members, Never(), task=cascade.task)
+    for mode, cascade in (("full", never), ("stream", stopping)):
+        options = StreamOptions(bucket=len(batches[0]))
+        stream = Stream(cascade, batches[0], backends=backend, options=options)
+        used, seconds = _best(stream, batches)
+        rows.append(
+            {
+                "axis": axis,
+                "mode": mode,
+                "members": len(cascade.members),
+                "samples": len(used),
+                "mean_cost": float(used.double().mean()),
+                "seconds": seconds,
+            }
+        )
+    return rows
+
+
+def _best(stream: Stream, batches: Sequence[Tensor]) -> tuple[Tensor, float]:
+    """Members used, and the shortest of a few times: what the work takes when nothing else disturbs it."""
+    times = []
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        used = torch.cat([answer.members_used for answer in stream.predict(batches)])
+        synchronise(used.device)
+        times.append(time.perf_counter() - start)
+    return used, min(times)

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from irene.data import from_arrays
+from irene.errors import OptionError
+from irene.halting.selector import Selector
+from irene.run import Run
+from irene.training.joint import LossWeights
+from irene.training.methods.irene import IreneOptions, collapse_note
+from irene.training.options import LoopOptions, OptimizerOptions
+from irene.training.train import TrainOptions, train
+
+Trainer = Callable[..., Run]
+
+
+def lines(run: Run, stage: str) -> list[dict[str, Any]]:
+    records = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    return [record for record in records if record["stage"] == stage]
+
+
+@pytest.mark.parametrize("source", ["slice", "folds"])
+def test_costs_what_was_asked_and_does_not_collapse(trainer: Trainer, source: str) -> None:
+    run = trainer("irene", epochs=6, options=IreneOptions(cost=1.4, selector_data=source))
+    assert run.figures["heldout"]["cost"] == pytest.approx(1.4, abs=0.02)  # the threshold was set on these samples
+    assert run.figures["test"]["cost"] == pytest.approx(1.4, abs=0.2)
+    assert 1 - run.figures["test"]["used"][0] > 0.02
+    assert run.manifest["notes"] == []
+    assert isinstance(run.policy(), Selector)
+
+
+def test_every_term_of_every_member_is_in_the_learning_curves(trainer: Trainer) -> None:
+    run = trainer("irene", epochs=3)
+    assert "rank" not in lines(run, "member-1")[0]  # at t = 1 only the base loss is optimised
+    third = lines(run, "member-3")
+    assert len(third) == 3
+    assert {"base", "discrepancy", "rank", "ensemble", "cost", "selector_rank", "S2", "S3", "price"} <= set(third[0])
+    for line in third:
+        assert 1 >= line["S2"] >= line["S3"] >= 0
+        assert line["expected_members"] == pytest.approx(1 + line["S2"] + line["S3"], abs=1e-5)
+
+
+def test_the_papers_recipe_collapses_and_says_so(trainer: Trainer) -> None:
+    weights = LossWeights(ensemble=0.01, cost=0.1, rank=0.1)
+    run = trainer("irene", epochs=8, options=IreneOptions(recipe="paper", loss_weights=weights))
+    policy = run.policy()
+    assert isinstance(policy, Selector)
+    assert policy.features == ("kl",)
+    assert policy.skip is None
+    assert run.figures["heldout"]["used"][0] > 0.98
+    assert run.manifest["notes"] == [collapse_note(run.figures["heldout"]["used"][0], 1)]
+
+
+@pytest.mark.parametrize("part", ["ensemble", "cost", "rank"])
+def test_a_loss_can_be_left_out(trainer: Trainer, part: str) -> None:
+    run = trainer("irene", epochs=2, members=2, options=IreneOptions(without=(part,)))
+    line = lines(run, "member-2")[-1]
+    assert line.get(part, 0.0) == 0.0
+    assert line["base"] > 0
+
+
+def test_without_joint_training_members_are_those_of_independent_two_head_training(trainer: Trainer) -> None:
+    run = trainer("irene", epochs=2, members=2, options=IreneOptions(without=("joint",)))
+    assert set(lines(run, "member-2")[0]) == set(lines(run, "member-1")[0])
+    assert isinstance(run.policy(), Selector)
+
+
+def test_without_a_selector_every_member_runs(trainer: Trainer) -> None:
+    run = trainer("irene", epochs=2, members=2, options=IreneOptions(without=("selector",)))
+    assert run.figures["test"]["used"] == [0.0, 1.0]
+    assert "rank" in lines(run, "member-2")[0]
+    assert "ensemble" not in lines(run, "member-2")[0]
+
+
+def test_unequal_members_are_paid_in_flops_and_weighed(trainer: Trainer) -> None:
+    backbones = ("mlp", "cnn")
+    independent = trainer("average", members=2, epochs=1, backbones=backbones, name="costs")
+    small, large = (cost.flops for cost in independent.costs)
+    asked = small + 0.3 * large
+    options = IreneOptions(cost=asked, cost_unit="flops")
+    run = trainer("irene", members=2, epochs=6, backbones=backbones, options=options)
+    assert run.figures["heldout"]["flops"] == pytest.approx(asked, rel=0.02)
+    assert run.figures["test"]["flops"] == pytest.approx(asked, rel=0.3)
+    assert run.aggregation.weights != (1.0, 1.0)  # fitted, as the members differ
+    equal = trainer(
+        "irene", members=2, epochs=1, backbones=backbones, name="equal", options=IreneOptions(weights=False)
+    )
+    assert equal.aggregation.weights == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(("asked", "unit"), [(3.5, "members"), (0.5, "members"), (1.3, "flops")])
+def test_a_cost_that_cannot_be_reached_is_refused_before_training(
+    trainer: Trainer, tmp_path: Path, asked: float, unit: Any
+) -> None:
+    with pytest.raises(OptionError, match="cannot be reached: these members cost"):
+        trainer("irene", options=IreneOptions(cost=asked, cost_unit=unit))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_selector_needs_samples_that_no_member_trains_on(trainer: Trainer) -> None:
+    with pytest.raises(OptionError, match="give --heldout above 0, or --selector-data folds"):
+        trainer("irene", heldout=0.0)
+    run = trainer("irene", heldout=0.0, epochs=3, members=2, options=IreneOptions(selector_data="folds"))
+    assert run.figures["test"]["accuracy"] > 0.8  # members lost no sample
+    assert 1 < run.figures["test"]["cost"] < 2
+
+
+def test_table_of_values_stops_where_the_noise_is_low(tmp_path: Path) -> None:
+    """Housing-like: eight columns, an interaction, and noise that is large in a corner of the space."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 8)).astype(np.float32)
+    noise = 0.3 * rng.normal(size=2000) * (1 + 2 * (x[:, 3] > 1))
+    y = (np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + noise).astype(np.float32)
+    run = train(
+        "irene",
+        from_arrays(x, y, task="regression"),
+        tmp_path / "run",
+        options=TrainOptions(members=3, device="cpu"),
+        loop=LoopOptions(epochs=12, batch_size=64, optimizer=OptimizerOptions(lr=0.02)),
+        method_options=IreneOptions(cost=1.5),
+    )
+    figures = run.figures["test"]
+    assert figures["r2"] > 0.5
+    assert figures["cost"] == pytest.approx(1.5, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"recipe": "new"}, "recipe must be irene or paper"),
+        ({"selector_data": "train"}, "selector data is slice or folds"),
+        ({"folds": 1}, "at least 2"),
+        ({"without": ("base",)}, "parts to leave out"),
+        ({"cost": 0.0}, "must be above 0"),
+        ({"cost_unit": "euro"}, "cost unit must be one of"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        IreneOptions(**given)
+
+
+def test_the_selector_is_a_vanishing_share_of_a_member(trainer: Trainer) -> None:
+    run = trainer("irene", epochs=1, members=2)
+    policy = run.policy()
+    assert isinstance(policy, Selector)
+    assert policy.parameter_count < 1000
+    assert sum(value.numel() for value in run.members()[0].state_dict().values()) > 20 * policy.parameter_count
+    assert torch.isfinite(run.bank("test").trajectory(policy, run.aggregation).scores_NT).all()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from rich.console import Console
 
 from irene.data import Data, load
@@ -56,6 +57,7 @@ def run_demo(
     console = console or Console(quiet=True)
     data = load("digits")
     options = TrainOptions(members=3, backbones=("cnn",), seed=seed, device=device)
+    torch.set_num_threads(1)  # members this small lose more by waiting for each other's threads than they gain
     runs = {}
     for name in METHODS_SHOWN:
         own = METHODS[name].options()

@@ -13,6 +13,7 @@ from irene.data import load
 from irene.models import MemberSpec, build
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
+COMMANDS = "\n".join(re.findall(r"```\n(.*?)```", README, re.DOTALL))
 
 
 def test_the_python_block_runs() -> None:
@@ -32,7 +33,7 @@ def test_the_python_block_runs() -> None:
     assert names["point"].expected["cost"] == pytest.approx(1.3, abs=0.02)
 
 
-@pytest.mark.parametrize("verb", sorted(set(re.findall(r"^irene ([a-z]+)", README, re.MULTILINE))))
+@pytest.mark.parametrize("verb", sorted(set(re.findall(r"^irene ([a-z]+)", COMMANDS, re.MULTILINE))))
 def test_every_verb_exists_and_explains_itself(verb: str) -> None:
     done = subprocess.run([sys.executable, "-m", "irene", verb, "--help"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ from irene.data import load
 from irene.models import MemberSpec, build
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
-COMMANDS = "\n".join(re.findall(r"```\n(.*?)```", README, re.DOTALL))
+COMMANDS = "".join(README.split("```")[1::2])
 
 
 def test_the_python_block_runs() -> None:

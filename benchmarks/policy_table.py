@@ -20,6 +20,7 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean as mean_of
 from typing import Any
@@ -42,6 +43,8 @@ EQUAL_COSTS = (1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 2.0)
 UNEQUAL_COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)  # of one large member
 BASELINE = "margin"
 PLAIN = ("confidence", "entropy", "agreement", "patience", "window", "change", "cost-to-go", "random")
+SKIPPING = "skipping"
+ORDERS = ("best fixed order, margin", "best fixed order, selector")  # members and order searched for at each cost
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -136,7 +139,7 @@ def compare(setting: Setting) -> dict[str, Any]:
     """Accuracy of every policy at every cost, and its gain over the baseline."""
     names = [BASELINE, f"{BASELINE} without temperature", *PLAIN, "selector"]
     if setting.weights:
-        names += ["skipping", "best fixed order"]
+        names += [SKIPPING, *ORDERS]
     right: dict[str, dict[float, list[Tensor]]] = {name: {cost: [] for cost in setting.costs} for name in names}
     realised: dict[str, dict[float, list[float]]] = {name: {cost: [] for cost in setting.costs} for name in names}
     for pair in setting.pairs:
@@ -149,10 +152,10 @@ def compare(setting: Setting) -> dict[str, Any]:
     mean = {name: {cost: torch.stack(parts).mean(0) for cost, parts in by.items()} for name, by in right.items()}
     rows = {name: row(setting, mean[name], mean[BASELINE], realised[name]) for name in names}
     found: dict[str, Any] = {"about": setting.said, "policies": rows, **bounds(setting)}
-    if "skipping" in names:
-        found["skipping against the best fixed order"] = row(
-            setting, mean["skipping"], mean["best fixed order"], realised["skipping"]
-        )
+    if SKIPPING in names:
+        found["skipping against"] = {
+            name: row(setting, mean[SKIPPING], mean[name], realised[SKIPPING]) for name in ORDERS
+        }
     return found
 
 
@@ -166,24 +169,23 @@ def curves(setting: Setting, pair: Pair, names: Sequence[str]) -> Iterator[tuple
         return Curve(*(frontier(bank, policy, aggregation, setting.unit) for bank in banks))
 
     for name in names:
+        fixed = None
         if name == f"{BASELINE} without temperature":
-            fixed: Curve | None = curve(fit_named(BASELINE, pair.heldout, cold, setting.unit), cold)
-        elif name in ("selector", "best fixed order"):
-            fixed = None
-        else:
+            fixed = curve(fit_named(BASELINE, pair.heldout, cold, setting.unit), cold)
+        elif name != "selector" and name not in ORDERS:
             fixed = curve(fit_named(name, pair.heldout, mean, setting.unit), mean)
         for cost in setting.costs:
+            asked = cost * setting.unit_size
+            learn = selector_fitter(cost=asked)
             if fixed is not None:
                 yield name, cost, fixed
             elif name == "selector":
-                fit = selector_fitter(cost=cost * setting.unit_size)
-                yield name, cost, curve(fit(pair.heldout, mean, setting.unit), mean)
+                yield name, cost, curve(learn(pair.heldout, mean, setting.unit), mean)
             else:
-                best = best_order(
-                    pair.heldout, unit=setting.unit, cost=cost * setting.unit_size, weights=setting.weights
-                )
-                margin = fit_named(BASELINE, pair.heldout, best.aggregation, setting.unit)
-                yield name, cost, curve(margin, best.aggregation, best.order)
+                best = best_order(pair.heldout, unit=setting.unit, cost=asked, weights=setting.weights)
+                used = pair.heldout.members(best.order)
+                fit = learn if name.endswith("selector") and len(best.order) > 1 else partial(fit_named, BASELINE)
+                yield name, cost, curve(fit(used, best.aggregation, setting.unit), best.aggregation, best.order)
 
 
 def at_cost(curve: Frontier, asked: float) -> Tensor:
@@ -256,10 +258,9 @@ def markdown(setting: Setting, found: dict[str, Any]) -> str:
         else:
             shown = [gain(cells[head]["gain"]) for head in (*heads, "cheap")]
         lines.append(f"| {name} | " + " | ".join(shown) + " |")
-    against = found.get("skipping against the best fixed order")
-    if against:
+    for name, against in found.get("skipping against", {}).items():
         shown = [gain(against[head]["gain"]) for head in (*heads, "cheap")]
-        lines.append("| *skipping minus best fixed order* | " + " | ".join(shown) + " |")
+        lines.append(f"| *skipping minus {name}* | " + " | ".join(shown) + " |")
     return "\n".join(lines)
 
 

@@ -25,6 +25,7 @@ import torch
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
 from irene.errors import CalibrationError
+from irene.halting.policies import Never
 from irene.point import OperatingPoint
 
 CONFIDENCE = 0.9
@@ -88,7 +89,8 @@ def realised(point: OperatingPoint, unseen: Bank, asked: dict[str, Any]) -> dict
     bank = unseen.members(point.members)
     prediction = bank.replay(point.policy, point.aggregation)
     right = prediction.labels == unseen.targets
-    whole = unseen.replay().labels == unseen.targets
+    mean = point.aggregation if len(point.members) == unseen.steps else None
+    whole = unseen.replay(Never(), mean).labels == unseen.targets
     ms = prediction.cost_in(bank.costs, "ms")
     figures = {
         "cost": float(prediction.cost.mean()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 import torch
 
 from irene.bank import Bank
+from irene.calibration.fit import fit_policy
 from irene.cascade import Cascade
-from irene.errors import RunError
+from irene.errors import OptionError, RunError
 from irene.halting.policies import Margin, Never
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
@@ -204,3 +206,63 @@ def test_a_failed_write_leaves_the_last_manifest(run_path: Path) -> None:
         run.write(figures={"test": {1, 2}})
     assert (run_path / "run.json").read_text() == before
     assert Run.open(run_path).figures["test"]["accuracy"] == 0.5
+
+
+def test_operating_points_live_in_the_run(run_path: Path, make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(200, members=2)
+    run = Run.open(run_path)
+    for name, cost in (("fast", 1.2), ("good", 1.8), ("fast", 1.5)):
+        written = run.save_point(fit_policy(bank, "change", cost=cost, name=name))
+    assert (written.name, written.version) == ("fast", 2)
+    again = Run.open(run_path)
+    assert again.points == ("fast", "good")
+    assert again.point("fast").to_dict() == written.to_dict()
+    assert again.point("good").version == 1
+    inputs = torch.randn(30, 5)
+    cascade = again.cascade(point="fast")
+    expected = written.cascade(again.members(), COSTS)
+    assert torch.equal(cascade.predict(inputs).outputs, expected.predict(inputs).outputs)
+    assert torch.equal(cascade.predict(inputs).members_used, again.predictor(point="fast").predict(inputs).members_used)
+    assert cascade.costs == COSTS
+
+
+def test_points_that_cannot_be_had_are_named(run_path: Path, make_bank: Callable[..., Bank]) -> None:
+    run = Run.open(run_path)
+    with pytest.raises(RunError, match=r"no operating point is called 'fast' \(there are: none\); make it with"):
+        run.point("fast")
+    point = fit_policy(make_bank(200, members=2), "margin", cost=1.5)
+    for name in ("", "../up", "a/b", ".hidden", "with space"):
+        with pytest.raises(OptionError, match="a point's name is letters"):
+            run.save_point(replace(point, name=name))
+    run.save_point(point)
+    with pytest.raises(OptionError, match="give a policy or the operating point default"):
+        run.cascade(policy=Never(), point="default")
+    for file in ("points/default.json", "points/default.safetensors"):
+        content = (run_path / file).read_bytes()
+        (run_path / file).write_bytes(content + b" ")
+        with pytest.raises(RunError, match=rf"{file}: damaged, .*; calibrate the point again"):
+            run.point("default")
+        (run_path / file).write_bytes(content)
+    assert run.point("default").name == "default"
+
+
+def test_a_run_without_points_of_its_own_is_as_before(run_path: Path) -> None:
+    manifest = json.loads((run_path / "run.json").read_text())
+    del manifest["points"]
+    (run_path / "run.json").write_text(json.dumps(manifest))
+    assert Run.open(run_path).points == ()
+
+
+def test_a_gate_leaves_no_room_for_a_point(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", Never(), gate=True)
+    with pytest.raises(RunError, match="has a gate and no order"):
+        Run.open(tmp_path / "run").predictor(point="fast")
+
+
+def test_members_of_which_there_are_outputs_only_cannot_be_run(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", ABOUT)
+    run.save_absent(COSTS)
+    assert run.costs == COSTS
+    for ask in (run.members, run.cascade, run.predictor):
+        with pytest.raises(RunError, match="holds the outputs of its members and not the members"):
+            ask()

@@ -123,7 +123,7 @@ def import_outputs(
         "sizes": {key: len(part) for key, part in banks.items()},
         "ids": {key: tensor_digest(part.ids) for key, part in banks.items()},
         "classes": list(classes),
-        "shape": None,
+        "shape": [],
     }
     run = _begin(out, OUTPUTS, bank.task, [f"member-{t + 1}" for t in range(bank.steps)], about)
     run.save_absent(bank.costs)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
+from torch import Tensor
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
+from irene.calibration.selection import Fitted
 from irene.errors import CalibrationError, OptionError
-from irene.halting.policies import Margin
+from irene.halting.policies import Margin, Random
+from irene.halting.policy import State, Step
 from irene.halting.registry import POLICIES
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
@@ -214,3 +217,50 @@ def test_what_cannot_be_calibrated_is_refused(make_bank: Callable[..., Bank]) ->
             fit_policy(asked_of, "margin", **wish)
     with pytest.raises(CalibrationError, match="nearest possible is 3"):
         fit_policy(bank, "never", cost=1.5)
+
+
+def test_a_function_may_fit_the_policy(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(1000, skills=SKILLS)
+    fitted_on: list[int] = []
+
+    def fit(rows: Bank, aggregation: Aggregation, unit: CostUnit) -> Margin:
+        fitted_on.append(len(rows))
+        assert unit == "members"
+        assert len(aggregation.temperatures) == 3
+        return Margin()
+
+    point = fit_policy(bank, fit, cost=1.5)
+    assert point.why == "margin: as asked"
+    assert mean_cost(point, bank) == pytest.approx(1.5, abs=2e-3)
+    assert fitted_on == [1000, *[800] * 5]  # once for the answer, five times to know what to expect of it
+    fitted_on.clear()
+    promised = fit_policy(bank, fit, risk=0.05)
+    assert fitted_on == [400]
+    assert promised.data["samples"] == 600
+
+
+class Knowing(Margin):
+    """Stops where the first member is as right as all are: as good as a policy can be."""
+
+    name: ClassVar[str] = "knowing"
+
+    def score(self, step: Step, state: State) -> tuple[Tensor, State]:
+        return step.heads_BHK[:, 1, 0], state
+
+
+def test_auto_takes_a_policy_that_was_fitted_elsewhere_if_it_is_better(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(2500, skills=SKILLS)
+    answers = bank.outputs[:, :, 0].softmax(2)
+    steps = torch.stack([answers[:, : t + 1].mean(1).argmax(1) == bank.targets for t in range(3)], 1)
+    known = (steps | ~steps[:, -1:]).double() + 0.1 * torch.rand(2500, 3, dtype=torch.float64)
+    hint = torch.zeros_like(bank.outputs)
+    hint[:, :, 0, 0] = 12 * known.float()  # a second head that says so
+    bank = replace(bank, outputs=torch.cat([bank.outputs, hint], 2))
+    mean = Aggregation.equal(3)
+    chosen = fit_policy(bank, cost=1.4, also=Fitted(Knowing(), mean))
+    assert chosen.policy.name == "knowing"
+    assert chosen.aggregation == mean
+    assert "knowing: +" in chosen.why
+    assert mean_cost(chosen, bank) == pytest.approx(1.4, abs=2e-3)
+    worse = fit_policy(bank, cost=1.4, also=Fitted(Random(), mean))
+    assert worse.policy.name != "random"

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-VERBS = ("demo", "train", "evaluate", "predict", "report", "data", "methods", "doctor")
+VERBS = (
+    *("demo", "train", "tune", "evaluate", "calibrate", "points", "drift", "predict", "report"),
+    *("import", "bank", "data", "methods", "doctor"),
+)
 Irene = Callable[..., Any]
 
 

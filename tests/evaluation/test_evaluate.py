@@ -44,6 +44,17 @@ def test_flops_and_ms_count_the_members_that_ran(runs: dict[str, Run]) -> None:
     assert evaluation.figures["flops"] == pytest.approx(expected)
 
 
+def test_the_gate_of_a_mixture_runs_on_every_sample_and_is_no_member(runs: dict[str, Run]) -> None:
+    run = runs["sparse-moe"]
+    evaluation = evaluate(run)
+    assert run.gate_cost is not None
+    each = np.array([cost.flops for cost in run.costs])
+    experts = (evaluation.prediction.ran.numpy() @ each).mean()
+    assert evaluation.figures["flops"] == pytest.approx(experts + run.gate_cost.flops)
+    assert evaluation.figures["cost"] == 2
+    assert runs["irene"].gate_cost is None
+
+
 def test_who_stops_early(runs: dict[str, Run]) -> None:
     assert [name for name, run in runs.items() if evaluate(run).stops_early] == ["irene", "sparse-moe"]
 

@@ -359,7 +359,7 @@ def test_the_loader_refuses_what_is_wrong(exported: Path, tmp_path: Path) -> Non
         load_irene.load(folder)
     file = folder / "manifest.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "format": 99}))
-    with pytest.raises(ValueError, match="reads format 1, got 99"):
+    with pytest.raises(ValueError, match="expected format 1, got 99"):
         load_irene.load(folder)
 
 

@@ -40,12 +40,13 @@ def bench(
     The inputs are random, and the threshold is set so that they use as many members as real ones do: how long a
     member takes does not depend on what it sees.
     """
-    from irene.cli.bench_output import draw, growth_of, row_table, usual_cost
+    from irene.cli.bench_output import check_picture, draw, growth_of, row_table, usual_cost
     from irene.run import Run
     from irene.runtime import bench as benching
     from irene.training.train import pick_device
 
     with speaking(json) as output:
+        check_picture(out)
         run, picked = Run.open(folder), pick_device(device)
         chosen: dict[str, Any] = {"backends": benching.default_backends(picked), "seconds": seconds}
         chosen |= QUICK if quick else {}

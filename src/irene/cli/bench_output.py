@@ -19,6 +19,12 @@ from irene.runtime.growth import MEMBERS, growth
 FORMATS = (".svg", ".png", ".pdf")
 
 
+def check_picture(out: Path | None) -> None:
+    """Refuse a name that says nothing of a picture, before anything is measured."""
+    if out is not None and out.suffix not in FORMATS:
+        raise OptionError(f"pictures are written as {', '.join(FORMATS)}, got {out}")
+
+
 def usual_cost(run: Run) -> float:
     """Members that the run's test samples used on average."""
     return float(run.figures["test"]["cost"])
@@ -34,10 +40,10 @@ def growth_of(cascade: Cascade, inputs: Tensor, cost: float, *, quick: bool) -> 
 
 def row_table(rows: Sequence[Row]) -> Table:
     """One line a measurement; figures that compare beside those that were measured."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("backend", "mode"):
         table.add_column(name, no_wrap=True)
-    for name in ("batch", "members", "ms", "samples/s", "speed-up", "limit", "ratio"):
+    for name in ("batch", "cost", "ms", "samples/s", "speed-up", "limit", "ratio"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         figures = (f"{row[name]:.3g}" for name in ("mean_cost", "ms"))
@@ -49,8 +55,6 @@ def row_table(rows: Sequence[Row]) -> Table:
 
 def draw(rows: Sequence[Row], growing: Sequence[Row] | None, out: Path) -> list[Path]:
     """Write the pictures: of the rows to `out`, of the growth to a file beside it."""
-    if out.suffix not in FORMATS:
-        raise OptionError(f"pictures are written as {', '.join(FORMATS)}, got {out}")
     out.parent.mkdir(parents=True, exist_ok=True)
     bench_picture(rows).savefig(out)
     if growing is None:

@@ -86,21 +86,22 @@ class Experiment:
 
     def run(self, variants: Sequence[Variant]) -> Done:
         """Train what is missing and open all runs, seed by seed."""
-        data = self.data.load() if isinstance(self.data, Source) else self.data
-        jobs = self._jobs(variants, data)
+        jobs = self.jobs(variants)
         missing = [job for job in jobs if not job.is_done()]
-        outcomes = run_jobs(missing, self._pool(data, len(missing)), self.console) if missing else {}
+        outcomes = run_jobs(missing, self._pool(len(missing)), self.console) if missing else {}
         there = [job for job in jobs if job.name not in outcomes or outcomes[job.name].status == "finished"]
         return Done(runs=[Run.open(job.folder) for job in there], outcomes=outcomes)
 
-    def _jobs(self, variants: Sequence[Variant], data: Data) -> list[Job]:
-        loop = self.loop or default_loop(data)
+    def jobs(self, variants: Sequence[Variant]) -> list[Job]:
+        """All the runs, seed by seed, whether they are there or not."""
+        loop = self.loop or default_loop(self._data())
         return [self._job(variant, seed, loop, variants) for seed in range(self.seeds) for variant in variants]
 
     def _job(self, variant: Variant, seed: int, loop: LoopOptions, variants: Sequence[Variant]) -> Job:
         """The job of one run; it takes members of another variant where that has the ones it would train."""
-        source = find_method(variant.method).members_of
-        like = next((one for one in variants if one.method == source and one.members >= variant.members), None)
+        method = find_method(variant.method)
+        needed = method.members or variant.members
+        like = next((one for one in variants if one.method == method.members_of and one.members >= needed), None)
         out = self.out.resolve()  # workers may have another current folder
         several = self.backbones[: variant.members] if len(self.backbones) > 1 else self.backbones
         return Job(
@@ -115,11 +116,14 @@ class Experiment:
             members_of=None if like is None else out / like.folder(seed),
         )
 
-    def _pool(self, data: Data, jobs: int) -> Pool:
+    def _data(self) -> Data:
+        return self.data.load() if isinstance(self.data, Source) else self.data
+
+    def _pool(self, jobs: int) -> Pool:
         device = pick_device(self.device)
         if self.ray:
             return RayTasks(gpus=int(device.type == "cuda"))
-        workers = self.workers or default_workers(device, data)
+        workers = self.workers or default_workers(device, self._data())
         # Whatever jobs are left, each has as many threads: they decide the last digits, and a resumed run has the same.
         threads = max(1, cores() // workers) if device.type == "cpu" else None
         return Workers(min(workers, jobs), threads=threads)

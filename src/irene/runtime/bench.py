@@ -162,14 +162,13 @@ def _measure(
     stream = Stream(cascade, inputs, backends=backends, options=StreamOptions(bucket=batch))
     whole = Whole(backends, Rule(rule.policy, rule.aggregation, rule.task), chunks[0])
     passes: dict[str, tuple[Callable[[], object], int]] = {
-        "full": (lambda: [whole.run(chunk) for chunk in chunks], len(chunks)),
-        "plain": (lambda: [plain.predict(chunk) for chunk in chunks], len(chunks)),
-        "engine": (lambda: [engine.predict(chunk) for chunk in chunks], len(chunks)),
+        "full": (_each(whole.run, chunks), len(chunks)),
+        "plain": (_each(plain.predict, chunks), len(chunks)),
+        "engine": (_each(engine.predict, chunks), len(chunks)),
         "stream": (lambda: sum(len(answer) for answer in stream.predict(streamed)), len(streamed)),
     }
     for number, backend in enumerate(backends):
-        alone = Alone(backend, chunks[0])
-        passes[f"member {number}"] = (_repeat(alone.run, chunks), len(chunks))
+        passes[f"member {number}"] = (_each(Alone(backend, chunks[0]).run, chunks), len(chunks))
     timings = _interleaved(passes, inputs.device, options.seconds)
 
     used_B = torch.cat([engine.predict(chunk).members_used for chunk in chunks])
@@ -231,8 +230,15 @@ def _timing(times: list[float]) -> Timing:
     return Timing(middle, low, high)
 
 
-def _repeat(run: Callable[[Tensor], Tensor], chunks: list[Tensor]) -> Callable[[], object]:
-    return lambda: [run(chunk) for chunk in chunks]
+def _each(run: Callable[[Tensor], object], chunks: list[Tensor]) -> Callable[[], None]:
+    """A pass over chunks in which each answer is waited for, as whoever asked for it would."""
+
+    def work() -> None:
+        for chunk in chunks:
+            run(chunk)
+            synchronise(chunk.device)
+
+    return work
 
 
 def _cycled(inputs: Tensor, count: int) -> Tensor:

@@ -68,7 +68,7 @@ class Stages:
         self.state = {key: value.new_zeros(slots + 1, *value.shape[1:]) for key, value in rows.items()}
         self.outputs = torch.zeros(slots + 1, width, device=self.device)
         self.used = torch.zeros(slots + 1, dtype=torch.int64, device=self.device)
-        self.scores = [torch.zeros(slots + 1, device=self.device) for _ in self.backends]
+        self.trace = torch.zeros(slots + 1, self.steps, device=self.device)
         # One list a stage, and behind as many entries as rows were run, the number of samples it holds.
         self.lists = [
             torch.full((largest + 1,), slots, dtype=torch.int64, device=self.device) for _ in range(self.steps + 1)
@@ -105,11 +105,8 @@ class Stages:
 
     def answers(self, start: int, stop: int) -> Prediction:
         """The answers of a range of slots whose samples are done."""
-        used_B = self.used[start:stop].clone()
-        scores_BT = torch.stack([score[start:stop] for score in self.scores], 1)
-        ran_BT = torch.arange(self.steps, device=self.device) < used_B[:, None]
-        trace_BT = torch.where(ran_BT, scores_BT, torch.nan)
-        return Prediction(self.rule.task, self.outputs[start:stop].clone(), used_B, trace_BT)
+        outputs_BK, used_B, trace_BT = (rows[start:stop].clone() for rows in (self.outputs, self.used, self.trace))
+        return Prediction(self.rule.task, outputs_BK, used_B, trace_BT)
 
     def check(self, inputs: Tensor) -> None:
         """Refuse inputs that are not of the kind the engine was made for."""
@@ -144,7 +141,7 @@ class Stages:
         outcome, state = self.rule.step(stage, output_BHK, state)
         self.outputs.index_copy_(0, index_B, outcome.mean_BK)
         self.used.index_copy_(0, index_B, torch.full_like(index_B, stage + 1))
-        self.scores[stage].index_copy_(0, index_B, outcome.score_B.to(torch.float32))
+        self._write_score(stage, index_B, outcome.score_B.to(torch.float32))
         if stage + 1 == self.steps:
             return index_B
         for key, value in state.items():
@@ -155,6 +152,13 @@ class Stages:
         target_B = torch.where(going_B, place_B - 1, rows)
         kept = index_B.new_full((rows + 1,), self.spare).scatter(0, target_B, index_B)
         return torch.cat([kept[:rows], place_B[-1:]])
+
+    def _write_score(self, stage: int, index_B: Tensor, score_B: Tensor) -> None:
+        if stage == 0:  # whoever had the slot before left its own scores there
+            later = score_B.new_full((score_B.shape[0], self.steps - 1), torch.nan)
+            self.trace.index_copy_(0, index_B, torch.cat([score_B[:, None], later], 1))
+        else:
+            self.trace.index_put_((index_B, torch.full_like(index_B, stage)), score_B)
 
     def _bucket_sizes(self, buckets: Sequence[int] | None, *, fine: bool) -> tuple[int, ...] | None:
         if buckets is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,13 +22,14 @@ from irene.calibration.frontier import frontier
 from irene.calibration.selection import quality_at_cost, quality_at_costs
 from irene.data import Data, Loader
 from irene.data.splits import split
-from irene.errors import MissingExtraError, OptionError, RunError, TrainingError
+from irene.errors import OptionError, TrainingError
 from irene.files import as_json
 from irene.halting.quality import quality
 from irene.run import Run
 from irene.training.loop import TakenStage, derive_seed
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
+from irene.training.study import describe, keep_best, load_optuna, trial_folder
 from irene.training.train import TrainOptions, train
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Search:
 
     def objective(self, trial: optuna.Trial) -> float:
         """Train a run with the trial's hyper-parameters; its quality at the cost asked for on unseen samples."""
-        folder = _folder(self.out, trial)
+        folder = trial_folder(self.out, trial)
         own = with_parameters(self.own, suggest(trial))
         run = train(
             "irene",
@@ -208,62 +208,3 @@ def judge(bank: Bank, run: Run, own: IreneOptions) -> Tensor:
     """(N,) right or wrong (or minus the squared error) at the mean cost asked for, else over the whole frontier."""
     curve = frontier(bank, run.policy(), run.aggregation, own.cost_unit)
     return quality_at_costs(curve, None) if own.cost is None else quality_at_cost(curve, own.cost)
-
-
-def take_up(search: Search) -> int:
-    """Get a study ready to go on: interrupted trials are put in the queue again. How many trials are left to do."""
-    states = load_optuna().trial.TrialState
-    study = search.study()
-    about = study.user_attrs.get("about")
-    if about is None:
-        study.set_user_attr("about", search.about())
-    elif about != search.about():
-        changed = next(key for key, value in search.about().items() if about.get(key) != value)
-        raise RunError(f"{search.out}: was begun with another {changed}; go on with the same, or give another --out")
-    for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
-        study.tell(trial.number, state=states.FAIL)
-        if len(trial.params) == len(RANGES) + 1:
-            continues = trial.user_attrs.get("continues", trial.number)
-            study.enqueue_trial(trial.params, user_attrs={"continues": continues})
-    done = study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED))
-    return max(0, search.options.trials - len(done))
-
-
-def keep_best(study: optuna.Study, out: Path, ended: optuna.trial.FrozenTrial) -> None:
-    """Remove the runs of trials that have ended, but for the best one's."""
-    complete = completed(study)
-    best = complete[0].number if complete else None
-    for trial in (ended, *complete):
-        if trial.number != best:
-            shutil.rmtree(_folder(out, trial), ignore_errors=True)
-
-
-def completed(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    """The trials that were trained to their end, the best first."""
-    state = load_optuna().trial.TrialState.COMPLETE  # a pruned one has a value too, the last it told
-    trials = study.get_trials(deepcopy=False, states=(state,))
-    found = [(trial.value, trial) for trial in trials if trial.value is not None]
-    return [trial for _, trial in sorted(found, key=lambda pair: (-pair[0], pair[1].number))]
-
-
-def _folder(out: Path, trial: optuna.Trial | optuna.trial.FrozenTrial) -> Path:
-    """Where a trial trains; one that was interrupted goes on in its old place."""
-    return out / "trials" / str(trial.user_attrs.get("continues", trial.number))
-
-
-def describe(trial: optuna.trial.FrozenTrial) -> str:
-    """One line about a trial that has ended."""
-    values = ", ".join(f"{name}={value:.3g}" for name, value in trial.params.items())
-    state = trial.state.name.lower()
-    ended = f"{trial.value:.4f}" if state == "complete" else state
-    return f"trial {trial.number}: {ended} with {values}"
-
-
-def load_optuna() -> Any:
-    """Optuna, kept quiet: what it has to say is said by us."""
-    try:
-        import optuna
-    except ImportError:
-        raise MissingExtraError("optuna", "tune") from None
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return optuna

@@ -23,8 +23,9 @@ from irene.evaluation.importance import importance_picture
 from irene.evaluation.workers import cores, end_with_parent
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
+from irene.training.study import completed, load_optuna, trial_folder
 from irene.training.train import TrainOptions
-from irene.training.trial import Search, TuneOptions, completed, load_optuna, search_for, take_up
+from irene.training.trial import Search, TuneOptions, search_for
 
 _FEWEST = 4  # trials with which something can be said of what decides
 
@@ -70,6 +71,28 @@ def tune(
         return _result(search)
 
 
+def take_up(search: Search) -> int:
+    """Get a study ready to go on: interrupted trials are put in the queue again. How many trials are left to do."""
+    states = load_optuna().trial.TrialState
+    study = search.study()
+    about = study.user_attrs.get("about")
+    if about is None:
+        study.set_user_attr("about", search.about())
+    elif about != search.about():
+        changed = next(key for key, value in search.about().items() if about.get(key) != value)
+        raise RunError(f"{search.out}: was begun with another {changed}; go on with the same, or give another --out")
+    for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):  # by a process that is no more
+        study.tell(trial.number, state=states.FAIL)
+    queued = {trial_folder(search.out, trial) for trial in study.get_trials(deepcopy=False, states=(states.WAITING,))}
+    for trial in study.get_trials(deepcopy=False, states=(states.FAIL,)):
+        folder = trial_folder(search.out, trial)
+        if folder.exists() and folder not in queued:  # of a trial that failed by itself nothing is left
+            study.enqueue_trial(trial.params, user_attrs={"continues": folder.name})
+            queued.add(folder)
+    done = study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED))
+    return max(0, search.options.trials - len(done))
+
+
 def _result(search: Search) -> Tuned:
     optuna = load_optuna()
     study = search.study()
@@ -81,7 +104,8 @@ def _result(search: Search) -> Tuned:
     picture = None
     if len(complete) >= _FEWEST and complete[-1].value != best.value:
         evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
-        importances = optuna.importance.get_param_importances(study, evaluator=evaluator)
+        found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+        importances = {name: float(share) for name, share in found.items()}
         picture = search.out / "importance.png"
         importance_picture(importances, picture)
     states = [trial.state.name.lower() for trial in study.get_trials(deepcopy=False)]

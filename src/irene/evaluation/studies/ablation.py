@@ -49,13 +49,17 @@ def measure(runs: Sequence[Run]) -> Data:
         raise RunError("an ablation needs runs of irene with all its parts, and runs --without some of them")
     names = {str(run.path): _name(run) for run in wanted}
     table = make_table(wanted, reference=_row_of(whole[0], wanted))
+    rows = {names[row.runs[0]]: row for row in table.rows}
+    if len(rows) < len(table.rows):
+        kinds = ", ".join(row.name for row in table.rows)
+        raise RunError(f"the runs of an ablation differ in the parts left out and their seed alone, got: {kinds}")
     quality = "accuracy" if table.task == "classification" else "rmse"
     return {
         "data": table.data,
         "task": table.task,
         "samples": table.samples,
         "quality": quality,
-        "variants": {names[row.runs[0]]: _figures(row, quality) for row in table.rows},
+        "variants": {name: _figures(row, quality) for name, row in rows.items()},
     }
 
 
@@ -98,15 +102,6 @@ def draw(data: Data) -> Figure:
         gain = figures["gain"] or {"mean": 0.0, "low": 0.0, "high": 0.0}
         ends = [[100 * abs(gain["mean"] - gain[end])] for end in ("low", "high")]
         left.errorbar([100 * gain["mean"]], [place], xerr=ends, fmt="o", color=colour, ms=7, elinewidth=1.6)
-        left.annotate(
-            _written(figures[data["quality"]], data["quality"]),
-            (0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-        )
         cost = figures["cost"]
         right.errorbar(
             [cost["mean"]], [place], xerr=[cost["spread"] or 0.0], fmt="o", color=colour, ms=7, elinewidth=1.6
@@ -120,19 +115,20 @@ def draw(data: Data) -> Figure:
             fontsize=8,
         )
     left.axvline(0, color=INK, lw=0.8, alpha=0.5)
-    left.set_yticks(range(len(names)), names)
+    left.set_yticks(range(len(names)), [f"{name}, {_written(rows[name], data['quality'])}" for name in names])
     left.set_ylim(len(names) - 0.4, -0.7)
-    unit = "accuracy against IRENE, points" if data["task"] == "classification" else "squared error saved, %"
-    left.set_xlabel(f"{unit}, with 95 % interval")
-    right.set_xlabel("mean cost, members a sample")
-    right.set_xlim(left=min(1.0, right.get_xlim()[0]))
+    unit = "points of accuracy" if data["task"] == "classification" else "% of squared error saved"
+    left.set_xlabel(f"{unit} against IRENE, 95 % interval")
+    right.set_xlabel("members a sample")
+    right.margins(x=0.15)
     for axes in (left, right):
         axes.grid(axis="y", visible=False)
     return figure
 
 
-def _written(figure: dict[str, Any], quality: str) -> str:
-    return f"{figure['mean']:.2%}" if quality == "accuracy" else f"{figure['mean']:.4g}"
+def _written(figures: dict[str, Any], quality: str) -> str:
+    mean = figures[quality]["mean"]
+    return f"{mean:.2%}" if quality == "accuracy" else f"RMSE {mean:.4g}"
 
 
 STUDY = Study(

@@ -80,6 +80,7 @@ def draw(data: Data) -> Figure:
     _draw_quality(axes[0], data)
     if panels == 2:
         _draw_smallest(axes[1], data)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=2)
     return figure
 
 
@@ -97,10 +98,9 @@ def _draw_quality(axes: Axes, data: Data) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if data["task"] == "classification":
         axes.set_ylabel("accuracy")
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     else:
         axes.set_ylabel("RMSE")
-    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2, columnspacing=1.2)
 
 
 def _draw_smallest(axes: Axes, data: Data) -> None:

@@ -141,7 +141,7 @@ def draw(data: Data) -> Figure:
     upper.set_ylim(*_limits([point["quality"] for points in (whole, *data["curves"].values()) for point in points]))
     upper.set_ylabel("accuracy" if classes else "RMSE")
     if classes:
-        upper.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
+        upper.yaxis.set_major_formatter(PercentFormatter(1.0))
     lower.axhline(0, color=INK, lw=0.8, alpha=0.5)
     _cheap_end_first(lower, whole[-1]["cost"])
     lower.set_xlabel("mean cost, members a sample")

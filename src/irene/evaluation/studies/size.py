@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ from irene.training.methods.woc import choose_threshold
 METHODS = ("average", "snapshot", "fge", "woc", "irene")
 # Of a larger ensemble of these, the first members are the smaller ensemble, trained step for step the same.
 NESTED = ("average", "fge", "woc")
+
+LEAST = 1e-3  # of a utility in the picture: far below one, how far says nothing
 
 Point = tuple[float, float]  # accuracy and cost
 
@@ -97,14 +100,14 @@ def draw(data: Data) -> Figure:
     left, right = figure.subplots(1, 2)
     for index, (method, points) in enumerate(data["methods"].items()):
         if points:
-            _draw_method(left, right, method, points, COLOURS[index])
+            _draw_method(left, right, method, points, COLOURS[index], aside=0.06 * (index - 2))
     left.axhline(data["single"], color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)), label="one model")
     left.set_ylabel("accuracy")
-    left.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
+    left.yaxis.set_major_formatter(PercentFormatter(1.0))
     right.axhline(1, color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)))
-    right.set_ylabel("utility, log scale")
+    right.set_ylabel(f"utility, log scale from {LEAST:g} or less")
     right.set_yscale("log")
-    right.set_ylim(bottom=max(right.get_ylim()[0], 1e-3))  # far below one, how far says nothing
+    right.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     for axes in (left, right):
         axes.set_xlabel("members")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -112,10 +115,12 @@ def draw(data: Data) -> Figure:
     return figure
 
 
-def _draw_method(left: Axes, right: Axes, method: str, points: Sequence[dict[str, Any]], colour: str) -> None:
+def _draw_method(
+    left: Axes, right: Axes, method: str, points: Sequence[dict[str, Any]], colour: str, *, aside: float
+) -> None:
     count = [point["members"] for point in points]
     left.errorbar(
-        count,
+        [number + aside for number in count],
         [point["accuracy"]["mean"] for point in points],
         yerr=[point["accuracy"]["spread"] or 0.0 for point in points],
         fmt="-o",
@@ -124,7 +129,8 @@ def _draw_method(left: Axes, right: Axes, method: str, points: Sequence[dict[str
         elinewidth=0.8,
         label=method,
     )
-    right.plot(count, [point["utility"] for point in points], "-o", ms=4, color=colour)
+    utility = [math.nan if point["utility"] is None else max(point["utility"], LEAST) for point in points]
+    right.plot(count, utility, "-o", ms=4, color=colour)
 
 
 STUDY = Study(

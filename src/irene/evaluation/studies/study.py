@@ -15,6 +15,7 @@ from irene.errors import RunError
 from irene.evaluation import evaluate
 from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.experiment import Variant
+from irene.evaluation.table import group
 from irene.files import as_json, write_atomically, write_json
 from irene.run import Run
 
@@ -60,7 +61,7 @@ def rendered(figure: Figure, kind: str) -> bytes:
 
 
 def of_method(runs: Sequence[Run], method: str) -> list[Evaluation]:
-    """The runs of a method with their answers on the test samples; there must be some, all on the same samples."""
+    """The runs of a method with their answers on the test samples; they differ in their seed alone."""
     found = [evaluate.evaluate(run) for run in runs if run.method == method]
     if not found:
         there = ", ".join(dict.fromkeys(run.method for run in runs)) or "none"
@@ -68,6 +69,9 @@ def of_method(runs: Sequence[Run], method: str) -> list[Evaluation]:
     for other in found[1:]:
         if not evaluate.same_samples(found[0], other):
             raise RunError(f"{found[0].run.path} and {other.run.path} were not evaluated on the same samples")
+    kinds = group(found)
+    if len(kinds) > 1:
+        raise RunError(f"this study needs runs of {method} of one kind, got: {', '.join(kinds)}")
     return found
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ import numpy as np
 Array = Any  # numpy.ndarray
 Memory = dict[str, Array]  # what a policy remembers of each sample between steps; every array is (B, ...)
 FORMAT = 1
-_EPS = float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,10 @@ class Cascade:
         self._members = members
         if "gate" not in manifest:
             entry = manifest["points"][point]
-            learned = dict(np.load(folder / entry["learned"], allow_pickle=False)) if entry["learned"] else {}
-            policy = entry["policy"]
+            policy, learned = entry["policy"], {}
+            if entry["learned"] is not None:
+                with np.load(folder / entry["learned"], allow_pickle=False) as file:
+                    learned = dict(file)
             self._policy = Policy(policy["name"], np.float32(policy["threshold"]), policy["options"], learned)
             self._weights: list[float] = entry["aggregation"]["weights"]
             self._temperatures: list[float] = entry["aggregation"]["temperatures"]
@@ -116,7 +116,7 @@ class Cascade:
             answer.outputs[running] = step.mean
             answer.members_used[running] = t + 1
             answer.trace[running, t] = score
-            going = score < self._policy.threshold
+            going = ~(score >= self._policy.threshold)
             running, total = running[going], total[going]
             memory = {key: value[going] for key, value in memory.items()}
         return answer
@@ -183,9 +183,7 @@ def load(folder: str | Path | None = None, point: str | None = None, *, threads:
     folder = Path(__file__).parent if folder is None else Path(folder)
     manifest = json.loads((folder / "manifest.json").read_text())
     if manifest["format"] != FORMAT:
-        raise ValueError(
-            f"{folder}: this loader reads format {FORMAT}, got {manifest['format']}: use the one beside it"
-        )
+        raise ValueError(f"{folder}: expected format {FORMAT}, got {manifest['format']}: use the loader in there")
     for file, sha256 in manifest["files"].items():
         if hashlib.sha256((folder / file).read_bytes()).hexdigest() != sha256:
             raise ValueError(f"{folder / file}: damaged, its SHA-256 is not the one in manifest.json; export it again")
@@ -202,7 +200,7 @@ def _member(run: Callable[[Array], Any], entry: dict[str, Any]) -> Callable[[Arr
     def call(inputs: Array) -> Array:
         answer = np.asarray(run(np.ascontiguousarray(inputs, entry["dtype"])), np.float32)
         if entry["log"]:  # it answers with probabilities
-            answer = np.log(np.maximum(answer, _EPS))
+            answer = np.log(np.maximum(answer, np.finfo(np.float32).eps))
         return answer[:, None] if answer.ndim == 2 else answer
 
     return call
@@ -239,12 +237,7 @@ def _pt2(path: Path, output: str, threads: int) -> Callable[[Array], Any]:
     if threads:
         torch.set_num_threads(threads)
     module = torch.export.load(path).module()
-
-    def call(inputs: Array) -> Any:
-        with torch.no_grad():
-            return module(torch.from_numpy(inputs)).numpy()
-
-    return call
+    return torch.no_grad()(lambda inputs: module(torch.from_numpy(inputs)).numpy())
 
 
 def softmax(logits: Array) -> Array:
@@ -267,7 +260,7 @@ def margin(probs: Array) -> Array:
 def certainty(probs: Array) -> Array:
     """One minus the entropy over its largest possible value."""
     entropy = -(probs * np.log(np.where(probs > 0, probs, 1))).sum(1)
-    return 1 - entropy / np.float32(math.log(max(probs.shape[1], 2)))
+    return 1 - entropy / np.float32(np.log(max(probs.shape[1], 2)))
 
 
 def cast_vote(step: Step, memory: Memory) -> Array:

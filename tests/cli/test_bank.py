@@ -1,0 +1,103 @@
+"""`irene bank`: outputs from elsewhere are calibrated and evaluated, without a model to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pytest
+import torch
+from pyarrow import parquet
+
+from irene.bank import Bank
+from irene.errors import RunError
+from irene.run import Run
+
+Irene = Callable[..., Any]
+
+
+@pytest.fixture
+def bank(lifelike_bank: Callable[..., Bank]) -> Bank:
+    return lifelike_bank(600)
+
+
+def write_npz(bank: Bank, path: Path, **more: Any) -> Path:
+    np.savez(path, outputs=bank.outputs[:, :, 0].numpy(), targets=bank.targets.numpy(), **more)
+    return path
+
+
+def test_from_npz_to_a_point(irene: Irene, bank: Bank, tmp_path: Path) -> None:
+    file = write_npz(bank, tmp_path / "logits.npz", ms=np.array([1.0, 2.0, 3.0]))
+    said = irene("bank", file, "--out", tmp_path / "run", "--json").json
+    assert (said["method"], said["data"], said["members"], said["ms"]) == ("outputs", "logits.npz", 3, [1.0, 2.0, 3.0])
+    run = Run.open(tmp_path / "run")
+    heldout, test = run.bank("heldout"), run.bank("test")
+    assert len(heldout) == len(test) == 300
+    assert sorted(torch.cat([heldout.ids, test.ids]).tolist()) == list(range(600))
+    assert torch.equal(heldout.outputs, bank.outputs[heldout.ids])
+    assert said["test"]["accuracy"] == pytest.approx(
+        float((test.outputs[:, :, 0].softmax(2).mean(1).argmax(1) == test.targets).double().mean())
+    )
+    point = irene("calibrate", tmp_path / "run", "--cost", "1.5", "--json").json["point"]
+    assert point["expected"]["cost"] == pytest.approx(1.5, abs=0.02)
+    assert irene("evaluate", tmp_path / "run", "--point", "default", "--json").json["test"]["cost"] < 2
+    assert "next: irene calibrate" in irene("bank", file, "--out", tmp_path / "again").out
+
+
+def test_from_parquet_with_costs_and_labels(irene: Irene, bank: Bank, tmp_path: Path) -> None:
+    columns = {f"m{t}": bank.outputs[:, t, 0].tolist() for t in range(3)}
+    parquet.write_table(pyarrow.table({"target": bank.targets.tolist(), **columns}), tmp_path / "logits.parquet")
+    (tmp_path / "labels.txt").write_text("\n".join("abcde"))
+    flags = ("--flops", "70M,1.1G,1.1G", "--ms", "1,2,2", "--labels", tmp_path / "labels.txt", "--heldout", "400")
+    said = irene("bank", tmp_path / "logits.parquet", *flags, "--out", tmp_path / "run", "--json").json
+    assert said["classes"] == list("abcde")
+    run = Run.open(tmp_path / "run")
+    assert [(cost.flops, cost.ms) for cost in run.costs] == [(70e6, 1.0), (1.1e9, 2.0), (1.1e9, 2.0)]
+    assert len(run.bank("heldout")) == 400
+    assert irene("calibrate", tmp_path / "run", "--cost", "500M", "--unit", "flops").code == 0
+
+
+def test_a_second_file_brings_the_other_split(irene: Irene, bank: Bank, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    heldout = write_npz(bank.rows(torch.arange(400)), tmp_path / "heldout.npz", ms=np.array([1.0, 2.0, 3.0]))
+    test = write_npz(bank.rows(torch.arange(400, 600)), tmp_path / "test.npz")
+    assert irene("bank", heldout, "--split", "heldout", "--out", out).code == 0
+    said = irene("bank", test, "--split", "test", "--out", out, "--json").json
+    assert said["test"]["ms"] == 6.0  # members cost what the run says
+    assert Run.open(out).manifest["data"]["sizes"] == {"heldout": 400, "test": 200}
+    assert torch.equal(Run.open(out).bank("test").outputs, bank.outputs[400:])
+
+
+def test_nothing_can_be_run(irene: Irene, bank: Bank, tmp_path: Path) -> None:
+    irene("bank", write_npz(bank, tmp_path / "logits.npz"), "--out", tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    for ask in (run.predictor, run.cascade, run.members):
+        with pytest.raises(RunError, match="holds the outputs of its members and not the members"):
+            ask()
+    assert "nothing to run" in irene("predict", tmp_path / "run", tmp_path / "logits.npz").mistake
+    assert "nothing to run" in irene("calibrate", tmp_path / "run", "--cost", "1.5", "--data", "digits").mistake
+
+
+def test_mistakes(irene: Irene, bank: Bank, run_folder: Path, tmp_path: Path) -> None:
+    file = write_npz(bank, tmp_path / "logits.npz")
+    two = write_npz(bank.members([0, 1]), tmp_path / "two.npz")
+    out = tmp_path / "run"
+    for arguments, words in (
+        ((tmp_path / "gone.npz",), "no such file"),
+        ((file, "--flops", "1,2"), "--flops needs a value for each of 3 members, got 2"),
+        ((file, "--ms", "fast,slow,slow"), "--ms takes numbers with commas between"),
+        ((file, "--heldout", "0"), "must leave samples on both sides of 600"),
+        ((file, "--heldout", "600"), "must leave samples on both sides of 600"),
+        ((file, "--split", "train"), "split must be heldout or test"),
+        ((file, "--task", "regression"), "need as many target values"),
+    ):
+        assert words in irene("bank", *arguments, "--out", out).mistake
+        assert not out.exists()
+    assert "say where to write" in irene("bank", file).mistake
+    irene("bank", file, "--out", out, "--split", "heldout")
+    assert "exists already" in irene("bank", file, "--out", out).mistake
+    assert "outputs of other members" in irene("bank", two, "--split", "test", "--out", out).mistake
+    assert "members of its own" in irene("bank", file, "--split", "test", "--out", run_folder).mistake

@@ -1,0 +1,48 @@
+"""`irene bench` times a run, and writes rows, a table and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from irene.run import Run
+
+Irene = Callable[..., Any]
+KEYS = {"device", "backend", "mode", "batch", "mean_cost", "ms", "images_per_s", "speedup", "limit", "ratio"}
+
+
+def test_rows(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pictures" / "bench.svg"
+    found = irene("bench", run_folder, "--quick", "--growth", "--out", out, "--json").json
+    modes = ["single", "full", "plain", "engine", "stream"]
+    assert [(row["batch"], row["mode"]) for row in found["rows"]] == [
+        (batch, mode) for batch in (1, 8) for mode in modes
+    ]
+    assert all(set(row) >= KEYS for row in found["rows"])
+    cost = Run.open(run_folder).figures["test"]["cost"]
+    assert found["rows"][-1]["mean_cost"] == pytest.approx(cost, abs=0.35)  # of 16 samples
+    assert found["hardware"]["cpu"]
+    assert {row["axis"] for row in found["growth"]} == {"members", "samples"}
+    assert found["pictures"] == [str(out), str(out.with_name("bench-growth.svg"))]
+    assert all(Path(path).read_text().startswith("<?xml") for path in found["pictures"])
+
+
+def test_table(irene: Irene, run_folder: Path) -> None:
+    done = irene("bench", run_folder, "--quick", "--batch", "2", "--backend", "eager:bf16", "--cost", "1.5")
+    assert done.code == 0
+    head, *lines = done.out.splitlines()
+    assert head.split() == ["backend", "mode", "batch", "cost", "ms", "samples/s", "speed-up", "limit", "ratio"]
+    assert [line.split()[:3] for line in lines] == [
+        ["eager:bf16", mode, "2"] for mode in ("single", "full", "plain", "engine", "stream")
+    ]
+    assert "eager:bf16, batch 2, engine:" in done.err
+
+
+def test_mistakes(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
+    assert "--batch" in irene("bench", run_folder, "--batch", "0").mistake
+    assert "a backend is one of" in irene("bench", run_folder, "--quick", "--backend", "fast").mistake
+    assert "pictures are written as" in irene("bench", run_folder, "--quick", "--out", tmp_path / "a.txt").mistake
+    assert "not a run" in irene("bench", tmp_path).mistake

@@ -1,0 +1,184 @@
+"""`irene calibrate` writes what it was asked for, and evaluate and predict work there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from irene.bank import Bank
+from irene.run import Run
+from irene.training.afterwards import selector_fitter
+
+Irene = Callable[..., Any]
+
+
+@pytest.fixture
+def run(run_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the run of irene, to write points into."""
+    return Path(shutil.copytree(run_folder, tmp_path / "run"))
+
+
+@pytest.fixture
+def outputs(irene: Irene, lifelike_bank: Callable[..., Bank], tmp_path: Path) -> Path:
+    """A run of outputs with enough samples to promise something: 2,500 held out and as many to test."""
+    bank = lifelike_bank(5000, skills=(1.5, 2.0, 2.5), flops=(1.0, 4.0, 8.0))
+    bank.save(tmp_path / "bank.safetensors")
+    assert irene("bank", tmp_path / "bank.safetensors", "--out", tmp_path / "outputs").code == 0
+    return tmp_path / "outputs"
+
+
+def test_json_tells_what_was_asked_and_what_to_expect(irene: Irene, run: Path) -> None:
+    point = irene("calibrate", run, "--cost", "1.5", "--json").json["point"]
+    assert point["policy"] == "margin"
+    assert point["asked"] == {"cost": 1.5, "unit": "members"}
+    assert point["expected"]["cost"] == pytest.approx(1.5, abs=0.03)
+    assert 0 < point["expected"]["accuracy"] <= 1
+    assert set(point["expected"]["intervals"]) == {"cost", "accuracy", "drop"}
+    assert (point["name"], point["version"]) == ("default", 1)
+    assert "needs 2000 to be safe" in point["why"]
+
+
+def test_points_live_side_by_side_and_count_their_versions(irene: Irene, run: Path) -> None:
+    for name, cost in (("fast", "1.2"), ("good", "2"), ("fast", "1.4")):
+        assert irene("calibrate", run, "--cost", cost, "--name", name).code == 0
+    manifest = json.loads((run / "run.json").read_text())
+    assert {name: entry["version"] for name, entry in manifest["points"].items()} == {"fast": 2, "good": 1}
+    assert sorted(path.name for path in (run / "points").iterdir()) == [
+        "fast.json",
+        "fast.safetensors",
+        "good.json",
+        "good.safetensors",
+    ]
+    assert json.loads((run / "points" / "fast.json").read_text())["asked"]["cost"] == 1.4
+
+
+def test_evaluate_and_predict_work_at_a_point(irene: Irene, run: Path, files: Path) -> None:
+    irene("calibrate", run, "--cost", "1.8", "--name", "slow")
+    point = Run.open(run).point("slow")
+    bank = Run.open(run).bank("test")
+    expected = bank.replay(point.policy, point.aggregation)
+    said = irene("evaluate", run, "--point", "slow", "--json").json
+    assert said["test"]["cost"] == pytest.approx(float(expected.cost.mean()))
+    assert said["test"]["cost"] != irene("evaluate", run, "--json").json["test"]["cost"]
+    assert said["point"]["asked"] == {"cost": 1.8, "unit": "members"}
+    data = f"npz:{files / 'points.npz'}"
+    assert irene("evaluate", run, "--point", "slow", "--data", data, "--json").json["test"]["cost"] == pytest.approx(
+        said["test"]["cost"]
+    )
+    rows = irene("predict", run, files / "points.npz", "--point", "slow", "--json").json["predictions"]
+    inputs = torch.from_numpy(np.load(files / "points.npz")["x"]).float()
+    answer = Run.open(run).cascade(point="slow").predict(inputs)
+    assert [row["members_used"] for row in rows] == answer.members_used.tolist()
+
+
+def test_the_runs_own_selector_gets_another_threshold(irene: Irene, run: Path) -> None:
+    said = irene("calibrate", run, "--cost", "1.6", "--policy", "selector", "--json").json["point"]
+    assert said["policy"] == "selector"
+    point, opened = Run.open(run).point("default"), Run.open(run)
+    trained = opened.policy()
+    assert point.aggregation == opened.aggregation
+    for name, tensor in trained.state_dict().items():
+        assert torch.equal(point.policy.state_dict()[name], tensor)
+    assert point.policy.threshold != trained.threshold
+    assert (
+        "leave --weights out" in irene("calibrate", run, "--cost", "1.6", "--policy", "selector", "--weights").mistake
+    )
+
+
+def test_a_selector_is_fitted_where_there_is_none_or_a_promise_needs_fresh_samples(
+    irene: Irene, run: Path, lifelike_bank: Callable[..., Bank], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irene.cli.calibrating.selector_fitter", partial(selector_fitter, epochs=5))
+    lifelike_bank(200).save(tmp_path / "bank.safetensors")
+    irene("bank", tmp_path / "bank.safetensors", "--out", tmp_path / "few")
+    point = irene("calibrate", tmp_path / "few", "--cost", "1.5", "--policy", "selector", "--json").json["point"]
+    assert point["policy"] == "selector"
+    assert point["expected"]["cost"] == pytest.approx(1.5, abs=0.02)
+    asked = ("--cost", "2.5", "--guaranteed", "--policy", "selector")
+    irene("calibrate", run, *asked, "--name", "sure")
+    opened = Run.open(run)
+    assert opened.point("sure").data["samples"] < len(opened.bank("heldout"))  # the others were for fitting
+
+
+@pytest.mark.parametrize(
+    ("wish", "asked"),
+    [
+        (("--max-drop", "0.5%"), {"max_drop": 0.005, "unit": "members"}),
+        (("--max-drop", "0.5%", "--unit", "flops", "--weights"), {"max_drop": 0.005, "unit": "flops"}),
+        (("--risk", "2%", "--confidence", "80%"), {"risk": 0.02, "unit": "members", "confidence": 0.8}),
+        (("--p99", "12ms"), {"p99": 12.0, "unit": "ms", "confidence": 0.9}),
+        (("--cost", "3M", "--unit", "flops"), {"cost": 3e6, "unit": "flops"}),
+        (("--cost", "6ms"), {"cost": 6.0, "unit": "ms"}),
+        (
+            ("--cost", "2", "--guaranteed", "--policy", "margin"),
+            {"cost": 2.0, "unit": "members", "confidence": 0.9, "guaranteed": True},
+        ),
+    ],
+)
+def test_every_target(irene: Irene, outputs: Path, wish: tuple[str, ...], asked: dict[str, Any]) -> None:
+    said = irene("calibrate", outputs, *wish, "--json").json["point"]
+    assert said["asked"] == asked
+    figures = irene("evaluate", outputs, "--point", "default", "--json").json["test"]
+    unit = said["expected"]["unit"]
+    key = "cost" if unit == "members" else unit
+    assert figures[key] == pytest.approx(said["expected"]["cost"], rel=0.1)
+    text = irene("calibrate", outputs, *wish).out
+    assert "asked" in text
+    assert "version 2" in text
+
+
+def test_auto_says_what_it_chose_among(irene: Irene, outputs: Path) -> None:
+    why = irene("calibrate", outputs, "--cost", "1.5", "--json").json["point"]["why"]
+    assert "5-fold cross-validation on 2500 samples" in why
+
+
+def test_other_data_than_the_runs_own(irene: Irene, run: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    labels = rng.integers(3, size=200)
+    np.savez(tmp_path / "new.npz", x=rng.normal(size=(200, 5)) + labels[:, None], y=labels)
+    point = irene("calibrate", run, "--cost", "1.5", "--data", f"npz:{tmp_path / 'new.npz'}", "--json").json["point"]
+    assert point["data"]["samples"] == 160  # its test samples stay unseen
+    assert point["data"]["split"] == "train"
+    assert point["data"]["fingerprint"] != Run.open(run).manifest["data"]["fingerprint"]
+    assert point["expected"]["cost"] == pytest.approx(1.5, abs=0.03)
+
+
+def test_wishes_that_cannot_be_met_name_the_nearest(irene: Irene, run: Path, outputs: Path) -> None:
+    for folder, wish, words in (
+        (run, ("--cost", "0.5"), "the nearest possible is 1"),
+        (run, ("--risk", "0.1%"), "the nearest possible is 0."),
+        (outputs, ("--p99", "0.5ms"), "the nearest possible is 2 ms"),
+        (outputs, ("--cost", "99", "--unit", "ms"), "the nearest possible is 26"),
+    ):
+        assert words in irene("calibrate", folder, *wish).mistake
+    assert Run.open(run).points == ()
+
+
+def test_mistakes(irene: Irene, run: Path, files: Path) -> None:
+    for flags, words in (
+        ((), "ask for exactly one of cost, max_drop, p99 and risk; got none"),
+        (("--cost", "1.3", "--risk", "1%"), "got cost, risk"),
+        (("--risk", "0.5"), "write 0.5%"),
+        (("--cost", "1.3", "--policy", "margn"), "did you mean margin"),
+        (("--cost", "1.3", "--name", "../up"), "a point's name is letters"),
+        (("--cost", "1.3", "--target", "size"), "say how to read --data"),
+        (("--cost", "1.3", "--data", f"npz:{files / 'points.npz'}"), "the members were trained on npz:"),
+        (("--cost", "1.3", "--data", "digits"), "samples of shape [1, 8, 8]"),
+    ):
+        assert words in irene("calibrate", run, *flags).mistake
+    assert "no operating point is called 'nosuch'" in irene("evaluate", run, "--point", "nosuch").mistake
+
+
+def test_a_run_without_heldout_samples_needs_data(irene: Irene, run: Path) -> None:
+    manifest = json.loads((run / "run.json").read_text())
+    del manifest["banks"]["heldout"]
+    (run / "run.json").write_text(json.dumps(manifest))
+    assert "give other samples with --data" in irene("calibrate", run, "--cost", "1.3").mistake

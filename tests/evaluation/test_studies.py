@@ -1,0 +1,233 @@
+"""What studies measure, against loops over the same banks, and that they can be drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from irene.data import Data
+from irene.errors import OptionError, RunError
+from irene.evaluation import metrics
+from irene.evaluation.studies import STUDIES, find_study
+from irene.evaluation.studies.members import smallest
+from irene.evaluation.studies.study import write_study
+from irene.halting.policies import Confidence
+from irene.run import Run
+from irene.training.methods.irene import IreneOptions
+from irene.training.methods.woc import choose_threshold
+from irene.training.options import LoopOptions
+from irene.training.train import TrainOptions, train
+
+LOOP = LoopOptions(epochs=3, batch_size=32)
+
+
+@pytest.fixture(scope="module")
+def studied(blobs: Data, tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """Two seeds of what the studies look at, smaller than they would train it."""
+    folder = tmp_path_factory.mktemp("studied")
+    found = []
+    for seed in range(2):
+        for name, method, members, own in (
+            ("average", "average", 4, None),
+            ("fge", "fge", 3, None),
+            ("snapshot-2", "snapshot", 2, None),
+            ("snapshot-3", "snapshot", 3, None),
+            ("irene-2", "irene", 2, None),
+            ("irene-3", "irene", 3, None),
+            ("irene-rank", "irene", 3, IreneOptions(without=("rank",))),
+            ("irene-selector", "irene", 3, IreneOptions(without=("selector",))),
+        ):
+            options = TrainOptions(members=members, seed=seed, device="cpu")
+            run = train(method, blobs, folder / f"{name}-{seed}", options=options, loop=LOOP, method_options=own)
+            found.append(run)
+    return found
+
+
+def of(runs: list[Run], name: str) -> list[Run]:
+    return [run for run in runs if run.path.name.startswith(name)]
+
+
+def probabilities(run: Run, members: int) -> np.ndarray:
+    outputs: np.ndarray = run.bank("test").outputs[:, :members, 0].softmax(2).mean(1).numpy()
+    return outputs
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_leaves_data_and_a_picture(name: str, studied: list[Run], tmp_path: Path) -> None:
+    chosen = [run for run in studied if name == "size" or "irene-2" not in run.path.name]
+    if name == "pareto":
+        chosen = [*of(studied, "average"), *of(studied, "irene-3")]
+    data, paths = write_study(find_study(name), chosen, tmp_path)
+    assert [path.name for path in paths] == [f"{name}.json", f"{name}.svg", f"{name}.png"]
+    assert json.loads(paths[0].read_text()) == data
+    assert data["study"] == name
+    assert paths[1].read_text().lstrip().startswith("<?xml")
+    picture = np.asarray(Image.open(paths[2]).convert("L"))
+    assert picture.shape[1] == 1680
+    assert (picture < 200).mean() > 0.005, "something was drawn"
+    before = [path.read_bytes() for path in paths]
+    write_study(find_study(name), chosen, tmp_path)
+    assert [path.read_bytes() for path in paths] == before
+
+
+def test_members(studied: list[Run]) -> None:
+    data = STUDIES["members"].measure(studied)
+    runs = of(studied, "average")
+    assert data["members"] == [1, 2, 3, 4]
+    for t in range(4):
+        together = [(probabilities(run, t + 1).argmax(1) == run.bank("test").targets.numpy()).mean() for run in runs]
+        assert data["together"][t]["mean"] == pytest.approx(np.mean(together))
+        assert data["together"][t]["spread"] == pytest.approx(np.std(together, ddof=1))
+    counts = np.zeros(5)
+    for run in runs:
+        right = [probabilities(run, t + 1).argmax(1) == run.bank("test").targets.numpy() for t in range(4)]
+        for sample in zip(*right, strict=True):
+            counts[sample.index(True) if any(sample) else 4] += 1
+    assert [share["mean"] for share in data["smallest"]] == pytest.approx(counts / counts.sum())
+
+
+def test_the_smallest_ensemble_that_is_right() -> None:
+    right_NT = torch.tensor([[1, 0, 1], [0, 0, 1], [0, 0, 0], [0, 1, 0]]).double()
+    assert smallest(right_NT).argmax(1).tolist() == [0, 2, 3, 1]
+
+
+def test_pareto_takes_thresholds_from_heldout_samples(studied: list[Run]) -> None:
+    data = STUDIES["pareto"].measure([*of(studied, "average"), *of(studied, "irene-3")])
+    assert data["plainest"] == "confidence (WoC)"
+    assert set(data["curves"]) == {"IRENE", "confidence (WoC)", "margin, temperature", "change predictor"}
+    for points in data["curves"].values():
+        asked = [point["asked"] for point in points]
+        assert asked[0] == 1
+        assert asked == sorted(asked)
+        assert all(point["low"] <= point["quality"] <= point["high"] for point in points)
+        assert points[0]["cost"] < 1.2
+    level = 6
+    costs, rights = [], []
+    for run in of(studied, "average"):
+        heldout, test = run.bank("heldout"), run.bank("test")
+        wanted = data["curves"]["confidence (WoC)"][level]["asked"]
+        scores = heldout.trajectory(Confidence()).scores_NT[:, :-1].flatten()
+        grid = torch.cat([scores - 1e-6, scores + 1e-6]).tolist()
+        cost = {threshold: float(heldout.replay(Confidence(threshold)).cost.mean()) for threshold in grid}
+        nearest = min(abs(value - wanted) for value in cost.values())
+        threshold = next(key for key, value in cost.items() if abs(value - wanted) == nearest)
+        prediction = test.replay(Confidence(threshold))
+        costs.append(float(prediction.cost.mean()))
+        rights.append(metrics.accuracy(prediction.outputs, test.targets))
+    point = data["curves"]["confidence (WoC)"][level]
+    assert point["cost"] == pytest.approx(np.mean(costs), abs=0.05)
+    assert point["quality"] == pytest.approx(np.mean(rights), abs=0.02)
+    assert data["curves"]["confidence (WoC)"][level]["gain"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+
+
+def test_size_reads_nested_ensembles_off_the_largest(studied: list[Run]) -> None:
+    data = STUDIES["size"].measure(studied)
+    sizes = {name: [point["members"] for point in points] for name, points in data["methods"].items()}
+    assert sizes == {
+        "average": [1, 2, 3, 4],
+        "snapshot": [2, 3],
+        "fge": [1, 2, 3],
+        "woc": [1, 2, 3, 4],
+        "irene": [2, 3],
+    }
+    runs = of(studied, "average")
+    for count in (1, 3):
+        accuracy = np.mean([metrics.accuracy(probabilities(run, count), run.bank("test").targets) for run in runs])
+        assert data["methods"]["average"][count - 1]["accuracy"]["mean"] == pytest.approx(accuracy)
+    if data["average"] > data["single"]:
+        assert data["methods"]["average"][0]["utility"] == pytest.approx(1)
+        assert data["methods"]["average"][2]["utility"] == pytest.approx(1)
+    costs = []
+    for run in runs:
+        heldout = run.bank("heldout").members(range(2))
+        threshold = choose_threshold(heldout.trajectory(Confidence()), heldout.targets)
+        costs.append(float(run.bank("test").members(range(2)).replay(Confidence(threshold)).cost.mean()))
+    assert data["methods"]["woc"][1]["cost"]["mean"] == pytest.approx(np.mean(costs))
+
+
+def test_a_smaller_woc_is_what_woc_would_train(studied: list[Run], blobs: Data, tmp_path: Path) -> None:
+    options = TrainOptions(members=2, device="cpu")
+    trained = train("woc", blobs, tmp_path / "woc", options=options, loop=LOOP).figures["test"]
+    data = STUDIES["size"].measure(of(studied, "average-0"))
+    assert data["methods"]["woc"][1]["accuracy"]["mean"] == pytest.approx(trained["accuracy"])
+    assert data["methods"]["woc"][1]["cost"]["mean"] == pytest.approx(trained["cost"])
+
+
+def test_ablation_is_against_the_whole(studied: list[Run]) -> None:
+    data = STUDIES["ablation"].measure([run for run in studied if "irene-2" not in run.path.name])
+    assert list(data["variants"]) == [
+        *("average ensemble", "IRENE", "without the rank loss", "sequential only, no selector")
+    ]
+    assert data["variants"]["IRENE"]["gain"] is None
+    whole, part = (
+        np.mean([run.figures["test"]["accuracy"] for run in of(studied, name)]) for name in ("irene-3", "irene-rank")
+    )
+    assert data["variants"]["without the rank loss"]["gain"]["mean"] == pytest.approx(part - whole)
+    assert data["variants"]["sequential only, no selector"]["cost"]["mean"] == 3
+
+
+def test_ablation_trains_one_run_without_each_part() -> None:
+    variants = STUDIES["ablation"].variants(3, {"irene": IreneOptions(cost=1.4)})
+    left_out = [variant.own.without for variant in variants if variant.method == "irene"]
+    assert left_out == [(), ("ensemble",), ("cost",), ("rank",), ("joint",), ("selector",)]
+    assert {variant.own.cost for variant in variants if variant.method == "irene"} == {1.4}
+    assert len({variant.folder(0) for variant in variants}) == len(variants)
+
+
+def test_curves_are_the_lines_of_the_metrics(studied: list[Run]) -> None:
+    runs = of(studied, "irene-3")
+    terms = STUDIES["curves"].measure(runs)["terms"]
+    assert set(terms["base"]) == {"member 1", "member 2", "member 3"}
+    assert set(terms["rank"]) == {"member 2", "member 3"}
+    expected = np.mean([run.epochs()["member-2"][1]["rank"] for run in runs])
+    assert terms["rank"]["member 2"][1]["mean"] == pytest.approx(expected)
+    assert len(terms["base"]["member 1"]) == LOOP.epochs
+
+
+def test_regression_has_its_own_measures(regression_runs: list[Run], tmp_path: Path) -> None:
+    members, _ = write_study(STUDIES["members"], regression_runs, tmp_path)
+    assert "smallest" not in members
+    whole = regression_runs[0].figures["test"]["rmse"]
+    assert members["together"][-1]["mean"] == pytest.approx(whole)
+    pareto, _ = write_study(STUDIES["pareto"], regression_runs, tmp_path)
+    assert pareto["plainest"] == "spread"
+    last = pareto["curves"]["spread"][-1]
+    assert last["quality"] == pytest.approx(whole, rel=1e-3)
+    assert last["low"] < last["quality"] < last["high"]
+    ablation, _ = write_study(STUDIES["ablation"], regression_runs, tmp_path)
+    assert ablation["quality"] == "rmse"
+    with pytest.raises(RunError, match="utility is measured against"):
+        STUDIES["size"].measure(regression_runs)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("pareto", "needs a run of average"), ("curves", "none of the runs"), ("ablation", "with all its parts")],
+)
+def test_runs_that_do_not_answer_the_question(name: str, words: str, studied: list[Run]) -> None:
+    with pytest.raises(RunError, match=words):
+        STUDIES[name].measure(of(studied, "fge"))
+
+
+def test_runs_on_different_samples(studied: list[Run]) -> None:
+    one, two = of(studied, "average")
+    other = Run(two.path, {**two.manifest, "data": {**two.manifest["data"], "fingerprint": "other"}})
+    with pytest.raises(RunError, match="not evaluated on the same samples"):
+        STUDIES["members"].measure([one, other])
+
+
+@pytest.mark.parametrize("name", ["pareto", "ablation"])
+def test_runs_of_two_kinds_are_not_mixed(name: str, studied: list[Run]) -> None:
+    with pytest.raises(RunError, match="irene members=2"):
+        STUDIES[name].measure(studied)
+
+
+def test_an_unknown_study() -> None:
+    with pytest.raises(OptionError, match="did you mean pareto"):
+        find_study("paretto")
+    assert all(study.description for study in STUDIES.values())

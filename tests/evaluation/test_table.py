@@ -1,0 +1,200 @@
+"""The table against figures computed by hand from the same banks, and its four file formats."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import statistics
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from irene.data import Data
+from irene.errors import OptionError, RunError
+from irene.evaluation import metrics
+from irene.evaluation.table import Row, Spread, Table, make_table
+from irene.evaluation.table_files import as_csv, as_latex, as_markdown, cells, heads, note, write_table
+from irene.run import Run
+from irene.training.methods.irene import IreneOptions
+from irene.training.options import LoopOptions
+from irene.training.train import TrainOptions, train
+
+LOOP = LoopOptions(epochs=3, batch_size=32)
+METHODS = ("single", "average", "woc")
+
+
+@pytest.fixture(scope="module")
+def seeds(blobs: Data, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Run]]:
+    """Three methods over three seeds."""
+    folder = tmp_path_factory.mktemp("table")
+    return {
+        method: [
+            train(method, blobs, folder / f"{method}-{seed}", options=TrainOptions(seed=seed, device="cpu"), loop=LOOP)
+            for seed in range(3)
+        ]
+        for method in METHODS
+    }
+
+
+@pytest.fixture(scope="module")
+def table(seeds: dict[str, list[Run]]) -> Table:
+    return make_table([run for runs in seeds.values() for run in runs])
+
+
+def right(run: Run) -> torch.Tensor:
+    bank = run.bank("test")
+    return (bank.replay(run.policy(), run.aggregation).labels == bank.targets).double()
+
+
+def test_mean_and_spread_over_seeds(table: Table, seeds: dict[str, list[Run]]) -> None:
+    assert [row.name for row in table.rows] == list(METHODS)
+    for row in table.rows:
+        assert row.seeds == (0, 1, 2)
+        for name in ("accuracy", "cost", "flops", "ms", "nll", "ece"):
+            values = [run.figures["test"][name] for run in seeds[row.method]]
+            assert row.figures[name].mean == pytest.approx(np.mean(values))
+            assert row.figures[name].spread == pytest.approx(np.std(values, ddof=1))
+
+
+def test_the_gain_is_paired_by_sample_and_pooled_over_seeds(table: Table, seeds: dict[str, list[Run]]) -> None:
+    mine, theirs = (torch.stack([right(run) for run in seeds[name]]).mean(0) for name in ("woc", "average"))
+    gains = {row.name: row.gain for row in table.rows}
+    assert gains["average"] is None
+    assert gains["woc"] is not None
+    assert gains["woc"].mean == pytest.approx(float(mine.mean() - theirs.mean()))
+
+    # A bootstrap of one's own, sample by sample.
+    rng = np.random.default_rng(1)
+    difference = (mine - theirs).numpy()
+    means = difference[rng.integers(len(difference), size=(4000, len(difference)))].mean(1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    assert gains["woc"].low == pytest.approx(low, abs=0.01)
+    assert gains["woc"].high == pytest.approx(high, abs=0.01)
+
+
+def test_utility_is_against_the_single_and_average_of_the_same_seeds(table: Table, seeds: dict[str, list[Run]]) -> None:
+    accuracy = {name: statistics.fmean(float(right(run).mean()) for run in runs) for name, runs in seeds.items()}
+    cost = statistics.fmean(run.figures["test"]["cost"] for run in seeds["woc"])
+    by_name = {row.name: row.utility for row in table.rows}
+    reference = {"single": accuracy["single"], "average": accuracy["average"]}
+    expected = metrics.utility(accuracy["woc"], cost, **reference)
+    assert by_name["woc"] == pytest.approx(expected, nan_ok=True)
+    if accuracy["average"] > accuracy["single"]:
+        assert by_name["single"] == pytest.approx(1)
+        assert by_name["average"] == pytest.approx(1)
+
+
+def test_without_an_average_of_three_there_is_no_utility(seeds: dict[str, list[Run]]) -> None:
+    table = make_table([*seeds["single"], *seeds["woc"]])
+    assert all(math.isnan(row.utility) for row in table.rows)
+    assert "utility" not in table.columns
+    assert table.reference == "single"
+
+
+def test_the_reference_can_be_chosen(seeds: dict[str, list[Run]]) -> None:
+    table = make_table([*seeds["single"], *seeds["woc"]], reference="woc")
+    gains = {row.name: row.gain for row in table.rows}
+    assert gains["woc"] is None
+    assert gains["single"] is not None
+    with pytest.raises(OptionError, match=r"no run is of the reference 'fge' \(there are: single\)"):
+        make_table(seeds["single"], reference="fge")
+
+
+def test_seeds_that_only_one_side_has_are_left_out_of_the_gain(seeds: dict[str, list[Run]]) -> None:
+    table = make_table([*seeds["average"], seeds["woc"][1]])
+    gain = table.rows[1].gain
+    assert gain is not None
+    pair = right(seeds["woc"][1]) - right(seeds["average"][1])
+    assert gain.mean == pytest.approx(float(pair.mean()))
+    assert math.isnan(table.rows[1].figures["accuracy"].spread)
+
+
+def test_runs_of_one_method_with_other_options_are_told_apart(blobs: Data, tmp_path: Path) -> None:
+    runs = [
+        train("irene", blobs, tmp_path / "a", loop=LOOP, method_options=IreneOptions(cost=1.2)),
+        train("irene", blobs, tmp_path / "b", loop=LOOP, method_options=IreneOptions(cost=1.5)),
+        train(
+            "irene",
+            blobs,
+            tmp_path / "c",
+            options=TrainOptions(members=2),
+            loop=LOOP,
+            method_options=IreneOptions(cost=1.5),
+        ),
+    ]
+    assert [row.name for row in make_table(runs).rows] == [
+        "irene members=3 cost=1.2",
+        "irene members=3 cost=1.5",
+        "irene members=2 cost=1.5",
+    ]
+
+
+def test_runs_on_other_samples_cannot_be_compared(seeds: dict[str, list[Run]], regression_runs: list[Run]) -> None:
+    with pytest.raises(RunError, match="not evaluated on the same samples"):
+        make_table([seeds["single"][0], regression_runs[0]])
+    with pytest.raises(RunError, match="nothing to compare"):
+        make_table([])
+
+
+def test_regression_gains_are_a_share_of_the_squared_error(regression_runs: list[Run]) -> None:
+    table = make_table(regression_runs)
+    average, irene = (run.figures["test"]["mse"] for run in regression_runs)
+    gain = table.rows[1].gain
+    assert gain is not None
+    assert gain.mean == pytest.approx((average - irene) / average)
+    assert gain.low <= gain.mean <= gain.high
+    assert table.columns == ("rmse", "mae", "r2", "cost", "flops", "ms")
+    assert table.best("rmse") == {min(table.rows, key=lambda row: row.figures["rmse"].mean).name}
+    assert "in % of its" in note(table)
+
+
+def made_up() -> Table:
+    """Numbers whose text is known."""
+
+    def row(name: str, accuracy: tuple[float, ...], utility: float) -> Row:
+        other = {key: Spread.of([1.0, 3.0]) for key in ("cost", "ms", "nll", "ece")}
+        figures = {"accuracy": Spread.of(accuracy), "flops": Spread.of([2.5e6, 2.5e6]), **other}
+        return Row(
+            name=name, method="m", members=3, seeds=(0, 1), runs=("a", "b"), figures=figures, utility=utility, gain=None
+        )
+
+    rows = [row("one_a", (0.9, 0.92), 1.0), row("two|b", (0.8, 0.8), math.nan)]
+    return Table(data="d", task="classification", split="test", samples=1234, reference="one_a", rows=rows)
+
+
+def test_the_best_is_marked_in_every_format() -> None:
+    table = made_up()
+    assert table.best("accuracy") == {"one_a"}
+    assert table.best("cost") == {"one_a", "two|b"}
+    assert table.best("utility") == {"one_a"}
+    assert heads(table)[:3] == ["method", "accuracy %", "members"]
+    assert [cell.text for cell in cells(table, table.rows[0])][:4] == ["one_a", "91.00", "2.00", "2.5M"]
+
+    markdown = as_markdown(table).splitlines()
+    assert markdown[2].startswith("| one_a | **91.00** ± 1.41 | **2.00** ± 1.41 | **2.5M** |")
+    assert markdown[3].startswith(r"| two\|b | 80.00 ± 0.00 |")
+    assert {line.replace(r"\|", "").count("|") for line in markdown[:4]} == {markdown[0].count("|")}
+
+    latex = as_latex(table)
+    assert r"one\_a & \textbf{91.00} $\pm$ 1.41 &" in latex
+    assert r"accuracy \% &" in latex
+    assert latex.count("&") == 3 * (len(heads(table)) - 1)
+
+    lines = list(csv.DictReader(StringIO(as_csv(table))))
+    assert float(lines[0]["accuracy"]) == pytest.approx(0.91)
+    assert lines[1]["utility"] == lines[1]["gain_low"] == ""
+    assert "1,234 test samples" in note(table)
+
+
+def test_the_files_are_written(table: Table, tmp_path: Path) -> None:
+    assert [path.name for path in write_table(table, tmp_path)] == ["table.csv", "table.md", "table.tex", "table.json"]
+    found = json.loads((tmp_path / "table.json").read_text())
+    assert [row["name"] for row in found["rows"]] == list(METHODS)
+    assert found["rows"][0]["accuracy"]["by_seed"] == list(table.rows[0].figures["accuracy"].by_seed)
+    assert found["reference"] == "average"
+    for figure in ("accuracy", "nll", "cost"):
+        assert {row["name"] for row in found["rows"] if figure in row["best"]} == table.best(figure)

@@ -1,0 +1,119 @@
+"""Cascades of every kind, drawn by hypothesis, that an engine must answer like `Cascade.predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import assume
+from hypothesis import strategies as st
+from torch import Tensor
+
+from irene.cascade import Cascade
+from irene.halting.policy import Policy
+from irene.halting.registry import POLICIES
+from irene.halting.rule import Aggregation
+from irene.halting.trajectory import trajectory
+from irene.types import Prediction, Task
+
+TASKS: dict[str, tuple[Task, ...]] = dict.fromkeys(POLICIES, ("classification",)) | {
+    "never": ("classification", "regression"),
+    "selector": ("classification", "regression"),
+    "cost-to-go": ("classification", "regression"),
+    "random": ("classification", "regression"),
+    "spread": ("regression",),
+}
+FITTING = sorted(set(POLICIES) - {"skipping"})
+SIZES = (0, 1, 2, 3, 7, 13, 31, 64, 97)
+
+
+class Lookup:
+    """A member that knows its answer for each sample by the number in its input, so batches change nothing."""
+
+    def __init__(self, outputs_NHK: Tensor) -> None:
+        self.outputs_NHK = outputs_NHK
+        self.sizes: list[int] = []
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        self.sizes.append(len(inputs))
+        return self.outputs_NHK[inputs[:, 0].long()]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cascade with lookup members, and the inputs they know."""
+
+    cascade: Cascade
+    inputs: Tensor
+
+    @property
+    def members(self) -> Sequence[Any]:
+        return self.cascade.members
+
+
+def make_policy(name: str, steps: int, task: Task, seed: int) -> Policy:
+    """A policy of this name; a learned one with random weights."""
+    options: dict[str, Any] = {"steps": steps} if name in ("change", "cost-to-go") else {}
+    if name in ("selector", "cost-to-go"):
+        options["task"] = task
+    policy = POLICIES[name](**options)
+    generator = torch.Generator().manual_seed(seed)
+    for key, value in policy.state_dict().items():
+        noise = torch.randn(value.shape, generator=generator)
+        value.copy_(noise.abs() + 0.5 if key == "std_F" else noise)
+        if key == "prices_L":
+            value.copy_(torch.linspace(-1, 1, len(value)))
+    return policy
+
+
+@st.composite
+def cases(draw: st.DrawFn, samples: int = max(SIZES)) -> Case:
+    """Random members, policy, aggregation and threshold; also thresholds at which all or none stop early."""
+    name = draw(st.sampled_from(FITTING))
+    task = draw(st.sampled_from(TASKS[name]))
+    steps = draw(st.integers(1, 4))
+    heads, width = draw(st.integers(1, 2)), draw(st.integers(2, 4))
+    seed = draw(st.integers(0, 10_000))
+    generator = torch.Generator().manual_seed(seed)
+    outputs_NTHK = 2 * torch.randn(samples, steps, heads, width, generator=generator)
+    weights = [1.0, *draw(st.lists(st.sampled_from((0.0, 0.5, 2.0)), min_size=steps - 1, max_size=steps - 1))]
+    temperatures = draw(st.lists(st.sampled_from((0.5, 1.0, 1.7)), min_size=steps, max_size=steps))
+    policy = make_policy(name, steps, task, seed)
+    aggregation = Aggregation(tuple(weights), tuple(temperatures))
+    cascade = Cascade([Lookup(outputs_NTHK[:, t]) for t in range(steps)], policy, aggregation=aggregation, task=task)
+    threshold = draw(st.one_of(st.sampled_from((-torch.inf, torch.inf)), st.floats(0, 1)))
+    if 0 <= threshold <= 1:
+        threshold = _between(trajectory(cascade.rule, outputs_NTHK).scores_NT, threshold)
+    case = Cascade(cascade.members, policy.at(threshold), aggregation=aggregation, task=task)
+    return Case(case, torch.arange(float(samples))[:, None])
+
+
+def _between(scores_NT: Tensor, share: float) -> float:
+    """A threshold about this far up the scores, in a gap that rounding cannot cross."""
+    distinct = scores_NT.flatten().unique()
+    distinct = distinct[distinct.isfinite()]
+    assume(len(distinct) > 1)
+    gaps = distinct.diff()
+    near = (torch.linspace(0, 1, len(gaps)) - share).abs()
+    place = int(torch.where(gaps > 1e-4 * (1 + distinct[1:].abs()), near, torch.inf).argmin())
+    assume(float(gaps[place]) > 1e-4)
+    return float(distinct[place] + gaps[place] / 2)
+
+
+def _same(found: Prediction, expected: Prediction) -> None:
+    assert found.task == expected.task
+    assert torch.equal(found.members_used, expected.members_used)
+    assert found.members_used.dtype == torch.int64
+    if found.task == "classification":
+        assert torch.equal(found.labels, expected.labels)
+    torch.testing.assert_close(found.outputs, expected.outputs, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found.trace, expected.trace, atol=1e-5, rtol=1e-5, equal_nan=True)
+
+
+@pytest.fixture(scope="session")
+def same() -> Callable[[Prediction, Prediction], None]:
+    """Checks that two predictions are equal: members used and labels exactly, numbers to 1e-5."""
+    return _same

@@ -1,0 +1,186 @@
+"""The compacting engine answers as `Cascade.predict` does, and runs members on those who go on only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from irene.cascade import Cascade
+from irene.errors import OptionError
+from irene.halting.policies import Confidence, Margin, Never, Oracle
+from irene.halting.policy import Policy, State, Step
+from irene.halting.skipping import Router
+from irene.models import MemberSpec, build
+from irene.runtime import engine as engine_module
+from irene.runtime import stages
+from irene.runtime.buckets import CostTable
+from irene.runtime.engine import Engine, EngineOptions
+from irene.runtime.torch_backend import Eager
+from irene.types import Prediction
+
+from .conftest import SIZES, Case, cases
+
+Same = Callable[[Prediction, Prediction], None]
+
+
+def mlps(count: int = 3) -> list[nn.Module]:
+    spec = MemberSpec(backbone="mlp", shape=(5,), outputs=4, heads=2)
+    return [build(spec, seed=seed).eval() for seed in range(count)]
+
+
+@settings(max_examples=80)
+@given(
+    case=cases(),
+    largest=st.sampled_from((1, 4, 16, 50, 128)),
+    buckets=st.sampled_from((None, (1, 2, 4, 8, 16, 32, 64, 128), (3, 17), (50,))),
+)
+def test_it_equals_the_cascade(same: Same, case: Case, largest: int, buckets: tuple[int, ...] | None) -> None:
+    engine = Engine(case.cascade, case.inputs[:1], options=EngineOptions(largest=largest, buckets=buckets))
+    recorded = engine.recorded
+    for size in SIZES:
+        same(engine.predict(case.inputs[:size]), case.cascade.predict(case.inputs[:size]))
+    assert engine.recorded == recorded
+
+
+def test_it_equals_a_cascade_of_networks(same: Same) -> None:
+    inputs = torch.randn(101, 5)
+    cascade = Cascade(mlps(), Margin(0.08))
+    expected = cascade.predict(inputs)
+    assert 1 < expected.members_used.double().mean() < 3
+    for options in (EngineOptions(), EngineOptions(largest=32), EngineOptions(largest=32, buckets=(8, 16))):
+        same(Engine(cascade, inputs[:1], options=options).predict(inputs), expected)
+        same(Engine(cascade, inputs[:1], options=options).predict(inputs.numpy()), expected)
+
+
+def test_members_run_on_survivors_only() -> None:
+    outputs_NTHK = torch.zeros(10, 3, 1, 2)
+    outputs_NTHK[:4, 0, 0, 0] = 9.0  # four stop at once, three after the second member
+    outputs_NTHK[4:7, 1, 0, 0] = 99.0
+    asked: list[tuple[int, list[int]]] = []
+
+    def member(t: int, inputs: Tensor) -> Tensor:
+        asked.append((t, inputs[:, 0].long().tolist()))
+        return outputs_NTHK[inputs[:, 0].long(), t]
+
+    cascade = Cascade([partial(member, t) for t in range(3)], Confidence(0.7))
+    inputs = torch.arange(1.0, 10.0)[:, None]
+    exact = Engine(cascade, inputs)
+    padded = Engine(cascade, inputs, options=EngineOptions(largest=16, buckets=(2, 4, 8)))
+    asked.clear()
+    exact.predict(inputs)
+    assert asked == [(0, list(range(1, 10))), (1, [4, 5, 6, 7, 8, 9]), (2, [7, 8, 9])]
+    asked.clear()
+    found = padded.predict(inputs).members_used
+    assert found.tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert all(len(rows) in (2, 4, 8, 16) for _, rows in asked)
+    assert [len(rows) for _, rows in asked] == sorted((len(rows) for _, rows in asked), reverse=True)
+
+
+def test_nobody_goes_on_and_nothing_runs() -> None:
+    sizes: list[int] = []
+
+    def member(inputs: Tensor) -> Tensor:
+        sizes.append(len(inputs))
+        return torch.zeros(len(inputs), 3)
+
+    engine = Engine(Cascade([member] * 3, Margin(-1.0)), torch.zeros(1, 2))
+    sizes.clear()
+    assert engine.predict(torch.zeros(7, 2)).members_used.tolist() == [1] * 7
+    assert sizes == [7]
+
+
+def test_the_host_asks_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Tensor] = []
+
+    class Counting(engine_module.Fetch):
+        def __init__(self, tensor: Tensor) -> None:
+            asked.append(tensor)
+            super().__init__(tensor)
+
+    inputs = torch.randn(20, 5)
+    engine = Engine(Cascade(mlps(4), Never()), inputs[:1], options=EngineOptions(buckets=(8, 16, 32), largest=32))
+    monkeypatch.setattr(engine_module, "Fetch", Counting)
+    engine.predict(inputs)
+    assert [len(tensor) for tensor in asked] == [1, 1, 1]
+
+
+def test_the_compiled_piece_is_whole_and_compiled_once(monkeypatch: pytest.MonkeyPatch, same: Same) -> None:
+    # What inductor would generate code from, without the minutes that generating it takes.
+    monkeypatch.setattr(stages.torch, "compile", partial(torch.compile, backend="aot_eager"))
+    inputs = torch.randn(40, 5)
+    cascade = Cascade(mlps(), Margin(0.08))
+    engine = Engine(cascade, inputs[:1], options=EngineOptions(largest=16, buckets=(1, 4, 8), fuse=True))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for size in (1, 2, 3, 16, 17, 40):
+            same(engine.predict(inputs[:size]), cascade.predict(inputs[:size]))
+    assert engine.recorded == 3 * 4
+
+
+def test_each_member_may_have_its_own_backend(same: Same) -> None:
+    inputs = torch.randn(30, 5)
+    cascade = Cascade(mlps(2), Margin(0.08))
+    loaded = Eager.load(cascade.members[1], inputs[:1])
+    same(Engine(cascade, inputs[:1], backends=["eager", loaded]).predict(inputs), cascade.predict(inputs))
+    with pytest.raises(OptionError, match="2 members and 1 backends"):
+        Engine(cascade, inputs[:1], backends=["eager"])
+
+
+def test_a_policy_may_not_grow_its_memory() -> None:
+    class Growing(Policy):
+        name: ClassVar[str] = "growing"
+
+        def score(self, step: Step, state: State) -> tuple[Tensor, State]:
+            return step.mean_BK[:, 0], {f"step {step.index}": step.mean_BK}
+
+    with pytest.raises(OptionError, match="the growing policy must remember tensors of the same names"):
+        Engine(Cascade(mlps(2), Growing(0.5)), torch.zeros(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (Router(costs=(1.0, 1.0)), "the skipping policy chooses the next member"),
+        (Oracle(torch.zeros(3)), "the oracle knows the labels of one batch"),
+    ],
+)
+def test_policies_that_no_engine_can_run(policy: Policy, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        Engine(Cascade(mlps(2), policy), torch.zeros(1, 5))
+
+
+def test_inputs_of_another_kind_are_refused() -> None:
+    engine = Engine(Cascade(mlps(2)), torch.zeros(1, 5))
+    for inputs in (torch.zeros(3, 4), torch.zeros(3, 5, dtype=torch.uint8)):
+        with pytest.raises(OptionError, match=r"was made for samples of torch\.float32 and shape"):
+            engine.predict(inputs)
+    with pytest.raises(OptionError, match="an example batch of one input or more"):
+        Engine(Cascade(mlps(2)), torch.zeros(0, 5))
+    with pytest.raises(OptionError, match="largest must be 1 sample or more"):
+        EngineOptions(largest=0)
+    with pytest.raises(OptionError, match="buckets must be sizes of 1 or more"):
+        Engine(Cascade(mlps(2)), torch.zeros(1, 5), options=EngineOptions(buckets=(0, 4)))
+
+
+def test_a_member_with_another_number_of_outputs_is_refused() -> None:
+    members: list[Any] = [lambda inputs: torch.zeros(len(inputs), 3), lambda inputs: torch.zeros(len(inputs), 4)]
+    engine = Engine(Cascade(members), torch.zeros(1, 2))
+    with pytest.raises(OptionError, match="member 2 gave 4 outputs a sample and the first one 3"):
+        engine.predict(torch.zeros(2, 2))
+
+
+def test_the_costs_decide_whether_compacting_pays() -> None:
+    table = CostTable((1, 4, 16, 64), ((1.0, 1.0, 2.0, 9.0), (3.0, 2.0, 5.0, 4.0)))
+    assert table.choose(0, 3, within=64) == 4
+    assert table.choose(0, 1, within=64) == 4  # one is no cheaper than four: stay as large as is free
+    assert table.choose(0, 1, within=1) == 1
+    assert table.choose(1, 10, within=64) == 64  # the larger bucket is the faster one
+    assert table.choose(1, 10, within=16) == 16
+    with pytest.raises(OptionError, match="do not fit"):
+        table.choose(0, 65, within=64)

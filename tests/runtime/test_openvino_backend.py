@@ -1,0 +1,87 @@
+"""OpenVINO gives a member's answers, in float to rounding and in int8 nearly, and reports to nobody."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from irene.errors import MissingExtraError, OptionError
+from irene.models import Member, MemberSpec, build
+from irene.runtime.backend import backend_class
+from irene.runtime.openvino_backend import OpenVino
+from irene.runtime.telemetry import import_quietly
+
+needs_openvino = pytest.mark.skipif(find_spec("openvino") is None, reason="openvino is not installed")
+needs_nncf = pytest.mark.skipif(find_spec("nncf") is None, reason="nncf is not installed")
+
+
+def make_member(backbone: str) -> Member:
+    spec = MemberSpec(backbone=backbone, shape=(3, 12, 12), outputs=4, heads=2)
+    return build(spec, seed=0, mean=torch.full((3,), 120.0), std=torch.full((3,), 60.0)).eval()
+
+
+def pictures(count: int) -> Tensor:
+    return torch.randint(256, (count, 3, 12, 12), dtype=torch.uint8)
+
+
+@needs_openvino
+@pytest.mark.parametrize("backbone", ["cnn", "resnet8"])
+def test_float_answers_are_the_member_s(backbone: str) -> None:
+    member, images = make_member(backbone), pictures(7)
+    backend = backend_class("openvino").load(member, images[:1])
+    assert (backend.name, backend.precision, backend.device) == ("openvino", "fp32", torch.device("cpu"))
+    first = backend.run(images)
+    kept = first.clone()
+    for size in (1, 2, 7):
+        torch.testing.assert_close(backend.run(images[:size]), member(images[:size]).detach(), rtol=1e-5, atol=1e-5)
+    backend.run(pictures(7))
+    assert torch.equal(first, kept)
+
+
+@needs_openvino
+@needs_nncf
+def test_int8_is_near(tmp_path: Path) -> None:
+    member, images = make_member("resnet8"), pictures(64)
+    backend = OpenVino.load(member, images, precision="int8")
+    wanted = member(images).detach()
+    assert backend.precision == "int8"
+    assert float((backend.run(images) - wanted).abs().mean()) < 0.05 * float(wanted.std())
+    backend.save(tmp_path / "member.xml")
+    text = (tmp_path / "member.xml").read_text()
+    assert 'type="FakeQuantize"' in text
+    assert 'element_type="i8"' in text  # weights are kept in 8 bits
+
+
+@needs_openvino
+def test_what_it_cannot_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.onnx").write_bytes(b"not a model")
+    backend = OpenVino.load(make_member("cnn"), pictures(1))
+    with pytest.raises(OptionError, match="OpenVINO cannot read this member"):
+        OpenVino.open(tmp_path / "bad.onnx", backend.signature)
+
+
+@needs_openvino
+@needs_nncf
+def test_nothing_is_reported() -> None:
+    code = (
+        "import sys, irene.runtime.telemetry as t\n"
+        "for name in ('openvino', 'nncf'): t.import_quietly(name)\n"
+        "assert not [name for name in sys.modules if name.startswith('openvino_telemetry')]\n"
+        "from openvino.tools.ovc.telemetry_utils import tm\n"
+        "assert tm.__name__.endswith('telemetry_stub')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_openvino_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(MissingExtraError, match=r"openvino is not installed: .*irene-ensemble\[openvino\]"):
+        import_quietly("openvino")
+    assert "openvino_telemetry" not in sys.modules

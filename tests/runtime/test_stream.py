@@ -1,0 +1,191 @@
+"""The streaming engine answers as `Cascade.predict` does, in order, on full buckets, in bounded memory and time."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from irene.cascade import Cascade
+from irene.errors import OptionError
+from irene.halting.policies import Confidence, Margin, Never
+from irene.runtime import stream as stream_module
+from irene.runtime.recorder import Fetch
+from irene.runtime.stream import Stream, StreamOptions
+from irene.types import Prediction
+
+from .conftest import Case, cases
+
+Same = Callable[[Prediction, Prediction], None]
+
+
+def member(t: int, inputs: Tensor) -> Tensor:
+    """Is sure of a sample whose number is not divisible by 4 at the first step, by 16 at the second, and so on."""
+    number = inputs[:, 0].long()
+    sure = (number % 4 ** (t + 1) != 0).float()
+    return torch.stack([sure * 20, torch.zeros_like(sure)], 1)
+
+
+def quarters(steps: int = 3) -> Cascade:
+    """A cascade in which a quarter of the samples goes on after each member."""
+    return Cascade([partial(member, t) for t in range(steps)], Confidence(0.6))
+
+
+def numbers(count: int, start: int = 0) -> Tensor:
+    return torch.arange(float(start), float(start + count))[:, None]
+
+
+@settings(max_examples=60)
+@given(
+    case=cases(samples=60),
+    sizes=st.lists(st.sampled_from((0, 1, 2, 3, 7, 13, 31, 60)), max_size=12),
+    bucket=st.integers(1, 20),
+    room=st.sampled_from((1, 2, 8)),
+    deadline=st.sampled_from((None, 0.0)),
+    late=st.booleans(),
+)
+def test_it_equals_the_cascade(
+    same: Same, case: Case, sizes: list[int], bucket: int, room: int, deadline: float | None, late: bool
+) -> None:
+    batches = [case.inputs[:size].flip(0) for size in sizes]
+    options = StreamOptions(bucket=bucket, window=room * bucket, deadline_ms=deadline)
+    stream = Stream(case.cascade, case.inputs[:1], options=options)
+    if late:  # as on a GPU, where the host hears of a run only after it has started others
+        stream._ahead = 3
+    with pytest.MonkeyPatch.context() as patch:
+        if late:
+            patch.setattr(Fetch, "ready", lambda self: False)
+        found = list(stream.predict(batches))
+    assert len(found) == len(batches)
+    for answer, batch in zip(found, batches, strict=True):
+        same(answer, case.cascade.predict(batch))
+    assert stream.peak <= stream.window
+    assert stream.live == 0
+
+
+def test_members_run_on_full_buckets() -> None:
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=8, window=512))
+    found = torch.cat([answer.members_used for answer in stream.predict(numbers(640).split(10))])
+    assert found.tolist() == quarters().predict(numbers(640)).members_used.tolist()
+    assert stream.samples == [640, 160, 40]
+    assert stream.runs == [80, 20, 5]
+
+
+def test_a_batch_larger_than_the_window_comes_back_whole(same: Same) -> None:
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=4, window=8))
+    (answer,) = stream.predict([numbers(333)])
+    same(answer, quarters().predict(numbers(333)))
+    assert stream.peak <= 8
+
+
+def test_memory_stays_flat() -> None:
+    """Ten times the samples take no more slots, and no more of Python's memory."""
+    peaks = []
+    for batches in (40, 400):
+        stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=64, window=1024))
+        tracemalloc.start()
+        total = sum(len(answer) for answer in stream.predict(numbers(100, 7 * i) for i in range(batches)))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert total == 100 * batches
+        assert stream.peak <= 1024
+        assert len(stream._stages.inputs) == 1024 + 1
+    assert peaks[1] < 1.5 * peaks[0] + 100_000
+
+
+def test_answers_leave_as_soon_as_they_can() -> None:
+    """With room to wait, the first batch leaves when the bucket of its survivors is full, not at the end."""
+    given: list[int] = []
+
+    def batches() -> Iterator[Tensor]:
+        for start in range(0, 800, 8):
+            given.append(start)
+            yield numbers(8, start)
+
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=8, window=800))
+    first = next(stream.predict(batches()))
+    assert first.members_used.tolist() == [3, 1, 1, 1, 2, 1, 1, 1]
+    assert len(given) == 16  # 128 samples make 32 for the second member and 8 for the third
+
+
+def test_no_batch_waits_longer_than_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(stream_module.time, "monotonic", lambda: clock[0])
+    came: list[float] = []
+
+    def batches() -> Iterator[Tensor]:
+        for number in range(50):
+            clock[0] += 1 / 128
+            came.append(clock[0])
+            yield numbers(3, 3 * number)
+
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=64, window=1024, deadline_ms=4000 / 128))
+    waited = [clock[0] - came[place] for place, _ in enumerate(stream.predict(batches()))]
+    assert len(waited) == 50
+    assert max(waited) == 4 / 128
+    assert stream.runs[0] < 50  # and yet several batches ran together
+
+
+def test_nothing_new_lets_what_waits_run() -> None:
+    def batches() -> Iterator[Tensor | None]:
+        yield numbers(5)
+        yield from [None] * 3
+
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=64))
+    answers = stream.predict(batches())
+    assert next(answers).members_used.tolist() == [3, 1, 1, 1, 2]
+    assert stream.runs == [1, 1, 1]
+    assert list(answers) == []
+    assert list(stream.predict([None, None])) == []
+
+
+def test_an_abandoned_stream_starts_afresh(same: Same) -> None:
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=4))
+    next(stream.predict(numbers(4, start) for start in range(400)))
+    (answer,) = stream.predict([numbers(9)])
+    same(answer, quarters().predict(numbers(9)))
+
+
+def test_gradients_are_left_as_they_were() -> None:
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=4))
+    for _ in stream.predict(numbers(40).split(4)):
+        assert torch.is_grad_enabled()
+
+
+def test_defaults_go_by_device_and_inputs() -> None:
+    def mean(inputs: Tensor) -> Tensor:
+        return inputs.float().flatten(1)[:, :2]
+
+    table = Stream(Cascade([mean], Never()), torch.zeros(1, 5))
+    images = Stream(Cascade([mean], Never()), torch.zeros(1, 3, 8, 8, dtype=torch.uint8))
+    assert (table.bucket, table.window) == (1024, 65536)
+    assert (images.bucket, images.window) == (64, 4096)
+    small = Stream(Cascade([mean], Never()), torch.zeros(1, 5), options=StreamOptions(window=10))
+    assert (small.bucket, small.window) == (10, 10)
+    assert small.recorded == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bucket": 0}, "bucket must be 1"),
+        ({"bucket": 8, "window": 7}, "window must hold at least a bucket"),
+        ({"deadline_ms": -1.0}, "deadline_ms must be 0 or more"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        StreamOptions(**options)
+
+
+def test_inputs_of_another_kind_are_refused() -> None:
+    stream = Stream(Cascade([partial(member, 0)], Margin()), numbers(1))
+    with pytest.raises(OptionError, match="was made for samples of"):
+        list(stream.predict([torch.zeros(3, 2)]))

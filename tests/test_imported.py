@@ -1,0 +1,71 @@
+"""Members and outputs from elsewhere become runs, from Python as from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+
+from irene.bank import Bank
+from irene.data import Data
+from irene.errors import OptionError, RunError
+from irene.imported import IMPORTED, import_members, import_outputs
+from irene.run import Run
+
+
+def write_model(path: Path, weight: np.ndarray, kind: int = TensorProto.FLOAT) -> Path:
+    """logits = x @ weight, for inputs of one type."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
+            helper.make_node("MatMul", ["f", "w"], ["logits"]),
+        ],
+        "model",
+        [helper.make_tensor_value_info("x", kind, ["batch", weight.shape[0]])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", weight.shape[1]])],
+        [onnx.numpy_helper.from_array(weight.astype(np.float32), "w")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
+
+
+def test_members_with_data(blobs: Data, tmp_path: Path) -> None:
+    weights = [np.random.default_rng(seed).normal(size=(5, 3)) for seed in range(2)]
+    paths = [write_model(tmp_path / f"{index}.onnx", weight) for index, weight in enumerate(weights)]
+    run = import_members(paths, tmp_path / "run", data=blobs)
+    assert run.method in IMPORTED
+    again = Run.open(tmp_path / "run")
+    assert again.manifest["backbones"] == ["0.onnx", "1.onnx"]
+    assert all(cost.ms > 0 for cost in again.costs)
+    bank = again.bank("test")
+    assert torch.equal(bank.targets, blobs.test.targets)
+    assert blobs.test.inputs is not None
+    expected = torch.stack([blobs.test.inputs @ torch.from_numpy(weight).float() for weight in weights], 1)
+    torch.testing.assert_close(bank.outputs[:, :, 0], expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(again.cascade().predict(blobs.test.inputs).labels, bank.replay().labels)
+    assert again.figures["test"]["cost"] == 2
+
+
+def test_members_that_take_whole_numbers(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "bytes.onnx", np.eye(4), TensorProto.UINT8)
+    run = import_members([path], tmp_path / "run", labels=["a", "b", "c", "d"])
+    assert (run.manifest["data"]["shape"], run.manifest["data"]["classes"]) == ([4], ["a", "b", "c", "d"])
+    images = torch.tensor([[0, 9, 0, 0], [0, 0, 0, 255]], dtype=torch.uint8)
+    assert run.cascade().predict(images).labels.tolist() == [1, 3]
+
+
+def test_outputs(make_bank: Callable[..., Bank], tmp_path: Path) -> None:
+    bank = make_bank(100, task="regression", outputs=2)
+    run = import_outputs(bank, tmp_path / "run", name="elsewhere", heldout=30)
+    assert (len(run.bank("heldout")), len(run.bank("test"))) == (30, 70)
+    assert run.manifest["data"]["classes"] == ["target0", "target1"]
+    assert run.bank("test").about["fingerprint"] == run.manifest["data"]["fingerprint"]
+    with pytest.raises(RunError, match="outputs of other members or classes"):
+        import_outputs(make_bank(100), tmp_path / "run", name="elsewhere", split="test")
+    with pytest.raises(OptionError, match="there are 3 labels"):
+        import_outputs(bank, tmp_path / "other", name="elsewhere", labels=["a", "b", "c"])

@@ -54,11 +54,7 @@ def make_member(backbone: str, images: torch.Tensor) -> Member:
 def possible() -> list[tuple[str, Precision]]:
     """What is installed here."""
     there = installed_backends()
-    return [
-        (name, precision)
-        for name, precision in RUNS
-        if name in there and (name, precision) != ("openvino", "int8") or (name in there and find_spec("nncf"))
-    ]
+    return [run for run in RUNS if run[0] in there and (run != ("openvino", "int8") or find_spec("nncf"))]
 
 
 def seconds_a_batch(backend: Backend, images: torch.Tensor) -> float:

@@ -98,7 +98,7 @@ def test_compiled_equals_eager_and_compiles_once_for_all_sizes() -> None:
     assert backend.fixed_sizes
     torch.testing.assert_close(backend.run(inputs[:4])[:, 0], module(inputs[:4]))
     torch.testing.assert_close(backend.run(inputs[:1])[:, 0], module(inputs[:1]))
-    cascade = Cascade([module, module], Margin(0.2))
+    cascade = Cascade([module, module], Margin(0.03))
     engine = Engine(cascade, inputs[:1], backends=[backend, backend], options=EngineOptions(largest=4))
     expected = cascade.predict(inputs)
     assert 1 < expected.members_used.double().mean() < 2

@@ -42,6 +42,8 @@ def test_float_answers_are_the_member_s(backbone: str) -> None:
     assert (backend.name, backend.precision, backend.device) == ("onnx", "fp32", torch.device("cpu"))
     for size in (1, 2, 7):
         torch.testing.assert_close(backend.run(images[:size]), member(images[:size]).detach(), rtol=1e-5, atol=1e-5)
+    between = images / 7  # bytes were shown, and numbers between them must not be cut off
+    torch.testing.assert_close(backend.run(between), member(between).detach(), rtol=1e-5, atol=1e-5)
 
 
 def test_answers_stay_when_the_next_batch_comes() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 
 from irene.data import Data
@@ -14,7 +15,7 @@ from irene.errors import OptionError
 from irene.evaluation.jobs import Job, Outcome, Source
 from irene.evaluation.ray_tasks import RayTasks
 from irene.evaluation.schedule import Pool, run_jobs
-from irene.evaluation.workers import Workers, cores, default_workers
+from irene.evaluation.workers import Workers, default_workers
 from irene.run import Run
 from irene.training.methods import find_method
 from irene.training.options import LoopOptions
@@ -125,5 +126,5 @@ class Experiment:
             return RayTasks(gpus=int(device.type == "cuda"))
         workers = self.workers or default_workers(device, self._data())
         # Whatever jobs are left, each has as many threads: they decide the last digits, and a resumed run has the same.
-        threads = max(1, cores() // workers) if device.type == "cpu" else None
+        threads = max(1, torch.get_num_threads() // workers) if device.type == "cpu" else None
         return Workers(min(workers, jobs), threads=threads)

@@ -35,8 +35,7 @@ class GraphBackend(Backend):
             raise OptionError(f"the {cls.name} backend runs on the CPU, got inputs on {inputs.device}: use eager there")
         with TemporaryDirectory() as folder:
             path, signature = as_onnx(member, inputs, Path(folder))
-            ranges = inputs.to(getattr(torch, signature.dtype)) if precision == "int8" else None
-            return cls.open(path, signature, ranges)
+            return cls.open(path, signature, inputs.to(signature.type) if precision == "int8" else None)
 
     @classmethod
     @abstractmethod
@@ -44,8 +43,7 @@ class GraphBackend(Backend):
         """From an ONNX file, quantised by the ranges that `inputs` show if there are some."""
 
     def run(self, inputs: Tensor) -> Tensor:
-        rows = inputs.contiguous().numpy().astype(self.signature.dtype, copy=False)
-        answer = torch.from_numpy(self.answer(rows))
+        answer = torch.from_numpy(self.answer(inputs.to(self.signature.type).contiguous().numpy()))
         if self.signature.log:
             answer = answer.clamp_min(torch.finfo(torch.float32).eps).log()
         return as_heads(answer)

@@ -34,6 +34,8 @@ class OnnxRuntime(GraphBackend):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 3  # it warns of weights it folded away
+        # The members take turns on the same cores: threads that wait by spinning would take them from the others.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         self._input = self._session.get_inputs()[0].name
 

@@ -58,6 +58,7 @@ class Stages:
         self.backends = tuple(backends)
         self.spare = slots
         self.largest = largest
+        self._fused = _can_fuse(self.device) if fuse is None else fuse
         self.sizes = self._bucket_sizes(buckets, fine=fine)
         self.input_shape, self.input_type = tuple(example.shape[1:]), example.dtype
         self.recorder = Recorder(self.device)
@@ -73,7 +74,6 @@ class Stages:
         self.lists = [
             torch.full((largest + 1,), slots, dtype=torch.int64, device=self.device) for _ in range(self.steps + 1)
         ]
-        self._fused = _can_fuse(self.device) if fuse is None else fuse
         self._settle: Callable[[int, Tensor, Tensor], Tensor] = (
             torch.compile(self._settled, fullgraph=True) if self._fused else self._settled
         )
@@ -165,7 +165,7 @@ class Stages:
             return tuple(size for size in check_buckets([*buckets, self.largest]) if size <= self.largest)
         if self.device.type == "cuda":
             return bucket_sizes(self.largest, fine=fine)
-        if any(backend.fixed_sizes for backend in self.backends):
+        if self._fused or any(backend.fixed_sizes for backend in self.backends):
             return bucket_sizes(self.largest)
         return None
 

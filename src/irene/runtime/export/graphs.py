@@ -33,6 +33,12 @@ class Signature:
     output: str = OUTPUT
     log: bool = False  # whether it answers with probabilities, whose logarithms are the logits
 
+    @property
+    def type(self) -> torch.dtype:
+        """Of the inputs, as torch calls it."""
+        found: torch.dtype = getattr(torch, self.dtype)
+        return found
+
 
 def as_onnx(member: Callable[[Tensor], Tensor], inputs: Tensor, folder: Path) -> tuple[Path, Signature]:
     """A member as an ONNX file: a torch module is traced and written into the folder, a file stays where it is."""
@@ -45,8 +51,10 @@ def as_onnx(member: Callable[[Tensor], Tensor], inputs: Tensor, folder: Path) ->
         log = "prob" in member.output.lower()
         return member.path, Signature(dtype=np.dtype(member.dtype).name, output=member.output, log=log)
     path = folder / "member.onnx"
-    write_onnx(trace(member, inputs), path)
-    return path, Signature(dtype=str(inputs.dtype).removeprefix("torch."))
+    # Bytes become floats outside the graph, so that it takes both.
+    example = inputs.float() if inputs.dtype == torch.uint8 else inputs
+    write_onnx(trace(member, example), path)
+    return path, Signature(dtype=str(example.dtype).removeprefix("torch."))
 
 
 def trace(member: Callable[[Tensor], Tensor], inputs: Tensor) -> ExportedProgram:

@@ -212,6 +212,7 @@ def _onnx(path: Path, output: str, threads: int) -> Callable[[Array], Any]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # members take turns on the same cores
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     return lambda inputs: session.run([output], {name: inputs})[0]

@@ -1,4 +1,4 @@
-"""Write docs/results.md and the README's headline from the committed JSON files.
+"""Write docs/results.md, docs/calibrate.md and the README's headline from the committed JSON files.
 
     python benchmarks/paper/write.py [--check]
 
@@ -37,9 +37,13 @@ def main() -> None:
     study = json.loads((HERE / "results.json").read_text())
     policies = json.loads((ROOT / "benchmarks/results/policies.json").read_text())
     table = (ROOT / "benchmarks/results/policies.md").read_text()
+    promises = (ROOT / "benchmarks/results/promises.md").read_text().strip()
     readme = ROOT / "README.md"
     written = {
         ROOT / "docs/results.md": results(study, table),
+        ROOT / "docs/calibrate.md": filled(
+            "calibrate.md.in", {"promises": promises, "promises_command": "seeds 0 to 4"}
+        ),
         readme: HEADLINE.sub(lambda found: found[1] + headline(study, policies) + found[2], readme.read_text()),
     }
     if "--check" in sys.argv:
@@ -72,7 +76,11 @@ def results(study: dict[str, Any], policy_table: str) -> str:
         "ratios": ", ".join(f"t = {t}: {ratio:.2f}" for t, ratio in ratios(study["training"])),
         "halting": halting_table(study["training"]),
     }
-    text = (HERE / "results.md.in").read_text()
+    return filled("results.md.in", parts)
+
+
+def filled(template: str, parts: dict[str, str]) -> str:
+    text = (HERE / template).read_text()
     for name, part in parts.items():
         text = text.replace("{{" + name + "}}", part)
     return text

@@ -141,7 +141,7 @@ def until(condition: Callable[[], bool]) -> None:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 def test_after_a_kill_the_same_command_goes_on(files: Path, tmp_path: Path) -> None:
     command = [
-        *(sys.executable, "-m", "irene", "compare", "--methods", "average,irene", "--seeds", "1"),
+        *(sys.executable, "-m", "irene", "compare", "--methods", "average,single", "--seeds", "1"),
         *("--data", f"npz:{files / 'points.npz'}", "--out", str(tmp_path / "out"), "--epochs", "60"),
         *("--batch-size", "16", "--device", "cpu", "--workers", "1", "--json"),
     ]
@@ -158,8 +158,8 @@ def test_after_a_kill_the_same_command_goes_on(files: Path, tmp_path: Path) -> N
 
     again = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert again.returncode == 0, again.stderr
-    assert [row["name"] for row in json.loads(again.stdout)["rows"]] == ["average", "irene"]
-    assert Run.open(run).finished
+    assert [row["name"] for row in json.loads(again.stdout)["rows"]] == ["average", "single"]
+    assert Run.open(run).manifest["command"].startswith("irene compare --methods average,single")
     lines = (run / "metrics.jsonl").read_text().splitlines()
     assert [line for line in lines if '"member-1"' in line] == trained, "not trained again"
     assert len(lines) == 3 * 60

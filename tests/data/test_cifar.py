@@ -118,7 +118,7 @@ def test_a_truncated_python_file_is_named(tmp_path: Path, keep: int, message: st
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     (write_binary(SMALL10, tmp_path) / "test_batch.bin").unlink()
-    with pytest.raises(DataError, match="test_batch.bin is missing"):
+    with pytest.raises(DataError, match=r"test_batch\.bin is missing"):
         read_cifar(SMALL10, tmp_path)
 
 

@@ -14,9 +14,9 @@ import typer.main
 
 from irene import __version__
 from irene.cli.bank import bank
+from irene.cli.bench import bench
 from irene.cli.calibrate import calibrate
 from irene.cli.compare import compare
-from irene.cli.bench import bench
 from irene.cli.data import data
 from irene.cli.demo import demo
 from irene.cli.doctor import doctor

@@ -24,7 +24,8 @@ def calibrate(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="The cheapest that loses at most this much of the whole ensemble's accuracy: 0.5%.",
+            help="The cheapest that loses at most this much of the whole ensemble's accuracy on these samples: 0.5%. "
+            "That is no promise for others: --risk is one.",
             rich_help_panel=ASKED,
         ),
     ] = None,

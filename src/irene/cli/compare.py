@@ -37,6 +37,7 @@ FAILED = 1
 
 
 def compare(
+    context: typer.Context,
     folders: Folders = None,
     methods: Annotated[
         str | None, typer.Option(metavar="all|A,B", help="The methods to compare; all by default.")
@@ -91,6 +92,7 @@ def compare(
         settings=tuple(set_ or ()),
         workers=workers,
         ray=ray,
+        command=(context.obj or {}).get("command", ""),
     )
     with speaking(json) as output:
         if folders:

@@ -64,6 +64,7 @@ class Flags:
     settings: Sequence[str]
     workers: int | None
     ray: bool
+    command: str
 
 
 def make_experiment(flags: Flags, console: Console) -> Experiment:
@@ -101,6 +102,7 @@ def make_experiment(flags: Flags, console: Console) -> Experiment:
         workers=flags.workers,
         ray=flags.ray,
         console=console,
+        command=flags.command,
     )
 
 

@@ -38,6 +38,7 @@ def _studies(incomplete: str) -> list[tuple[str, str]]:
 
 
 def study(
+    context: typer.Context,
     name: Annotated[
         str,
         typer.Argument(metavar="STUDY", help="members, pareto, size, ablation or curves.", autocompletion=_studies),
@@ -92,6 +93,7 @@ def study(
         settings=tuple(set_ or ()),
         workers=workers,
         ray=ray,
+        command=(context.obj or {}).get("command", ""),
     )
     with speaking(json) as output:
         _answer(name, folders or [], flags, members, output)

@@ -78,6 +78,7 @@ class Experiment:
     workers: int | None = None
     ray: bool = False
     console: Console | None = None
+    command: str = ""  # what was typed, for the record of each run
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
@@ -91,7 +92,11 @@ class Experiment:
         missing = [job for job in jobs if not job.is_done()]
         outcomes = run_jobs(missing, self._pool(len(missing)), self.console) if missing else {}
         there = [job for job in jobs if job.name not in outcomes or outcomes[job.name].status == "finished"]
-        return Done(runs=[Run.open(job.folder) for job in there], outcomes=outcomes)
+        runs = [Run.open(job.folder) for job in there]
+        for run in runs:
+            if self.command and "command" not in run.manifest:
+                run.write(command=self.command)
+        return Done(runs=runs, outcomes=outcomes)
 
     def jobs(self, variants: Sequence[Variant]) -> list[Job]:
         """All the runs, seed by seed, whether they are there or not."""

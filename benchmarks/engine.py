@@ -250,7 +250,7 @@ def flat(arguments: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     start = time.perf_counter()
     for answer in stream.predict(batches):
         samples += len(answer)
-        if samples % (256 * size) == 0:
+        if samples % (32 * size) == 0:
             peaks.append(torch.cuda.max_memory_allocated(device) if device.type == "cuda" else resident())
     synchronise(device)
     seconds = time.perf_counter() - start

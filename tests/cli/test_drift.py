@@ -35,7 +35,7 @@ def test_files_and_sources(irene: Irene, run: Path, files: Path, tmp_path: Path)
     assert far["recalibrate"]
     both = irene("drift", run, "--data", points, "--data", tmp_path / "far.npz", "--json").json
     assert both["samples"] == 480
-    shown = irene("drift", run, "--data", tmp_path / "far.npz").out
+    shown = " ".join(irene("drift", run, "--data", tmp_path / "far.npz").out.split())
     assert "recalibrate" in shown
     assert "--name default --data SPEC" in shown
 

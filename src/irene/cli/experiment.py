@@ -39,7 +39,7 @@ Ray = Annotated[
     typer.Option("--ray", help="Train each run as a task of a Ray cluster that sees --out.", rich_help_panel=MACHINE),
 ]
 Folders = Annotated[
-    list[Path] | None, typer.Argument(metavar="[RUN...]", help="Runs that exist; then nothing is trained.")
+    list[Path] | None, typer.Argument(metavar="RUN", help="Runs that exist; then nothing is trained.")
 ]
 
 

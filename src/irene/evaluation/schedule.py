@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from irene.evaluation.jobs import Job, Outcome
 
@@ -36,21 +36,21 @@ def run_jobs(jobs: Sequence[Job], pool: Pool, console: Console | None = None) ->
     outcomes: dict[str, Outcome] = {}
     waiting = list(jobs)
     running: dict[Job, TaskID] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
     with closing(pool), Progress(*columns, console=console or Console(quiet=True), transient=True) as progress:
-        overall = progress.add_task("all runs", total=len(jobs))
+        overall = progress.add_task("all runs", total=len(jobs), note=f"0 of {len(jobs)}")
         while waiting or running:
             for job in _ready(waiting, running)[: pool.slots - len(running)]:
                 waiting.remove(job)
                 pool.start(job)
-                running[job] = progress.add_task(escape(job.name), total=None)
+                running[job] = progress.add_task(escape(job.name), total=None, note="")
             for job, outcome in pool.wait(_LOOK_SECONDS):
                 outcomes[job.name] = outcome
                 progress.remove_task(running.pop(job))
-                progress.advance(overall)
+                progress.update(overall, advance=1, note=f"{len(outcomes)} of {len(jobs)}")
                 progress.console.print(escape(_say(job, outcome)), highlight=False)
             for job, task in running.items():
-                progress.update(task, description=escape(f"{job.name} {_where(job)}"))
+                progress.update(task, note=escape(_where(job)))
     return outcomes
 
 

@@ -130,7 +130,7 @@ def _written(table: Table, write: Callable[[Cell], str]) -> list[list[str]]:
 
 def _cell(name: str, figure: Spread, best: bool) -> Cell:
     show = _formats(name)
-    spread = "" if math.isnan(figure.spread) or name in ("flops", "ms") else show(figure.spread)
+    spread = "" if math.isnan(figure.spread) or name == "flops" else show(figure.spread)
     return Cell(show(figure.mean), spread, best)
 
 
@@ -141,6 +141,8 @@ def _formats(name: str) -> Callable[[float], str]:
         return lambda value: f"{value:.2f}"
     if name == "flops":
         return si
+    if name == "ms":
+        return lambda value: f"{value:.3f}" if value < 10 else f"{value:.3g}"
     return (lambda value: f"{value:.3f}") if name in ("nll", "ece", "r2") else (lambda value: f"{value:.3g}")
 
 

@@ -21,21 +21,22 @@ class Recorder:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.recorded = 0
-        self._pool: Any = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        cuda = device.type == "cuda"
+        self._pool: Any = torch.cuda.graph_pool_handle() if cuda else None
+        self._aside = torch.cuda.Stream(device) if cuda else None
 
     def record(self, function: Callable[[], None], *, capture: bool) -> Callable[[], None]:
         """The program of a function, which is called some times to warm it up; `capture` False never makes a graph."""
         self.recorded += 1
-        if self.device.type != "cuda" or not capture:
+        if self._aside is None or not capture:
             function()
             return function
         with torch.cuda.device(self.device):
-            aside = torch.cuda.Stream()
-            aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(aside):
+            self._aside.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._aside):
                 for _ in range(_WARM_UP):
                     function()
-            torch.cuda.current_stream().wait_stream(aside)
+            torch.cuda.current_stream().wait_stream(self._aside)
             graph = torch.cuda.CUDAGraph()
             # Other threads, such as a server's, may go on using the GPU while this one records.
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):

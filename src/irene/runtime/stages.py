@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from importlib.util import find_spec
 
@@ -187,7 +188,7 @@ class Stages:
             capture = self.backends[stage].capturable
             row = []
             for size in reversed(self.sizes):
-                with compiling():
+                with compiling() if self._fused else nullcontext():
                     program = self.recorder.record(partial(self._step, stage, size), capture=capture)
                 row.append(measure(program, self.device))
                 self._programs[stage, size] = program

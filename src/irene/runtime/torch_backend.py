@@ -80,12 +80,15 @@ class Compiled(Backend):
 @contextmanager
 def compiling(*, frozen: bool = False) -> Iterator[None]:
     """How torch compiles what is called inside; `frozen` folds weights in, which pays on a CPU."""
+    from torch._dynamo import config as dynamo  # takes a second: only who compiles waits for it
+    from torch._inductor import config as inductor
+
     tracing: dict[str, Any] = {
         "recompile_limit": _COMPILATIONS,
         "accumulated_recompile_limit": _COMPILATIONS,
         "specialize_int": True,  # the number of a stage is a constant
     }
-    with torch._dynamo.config.patch(tracing), torch._inductor.config.patch(freezing=frozen):
+    with dynamo.patch(tracing), inductor.patch(freezing=frozen):
         yield
 
 

@@ -12,9 +12,7 @@ SCRIPT = Path(__file__).parents[1] / "scripts" / "check_imports.py"
 
 
 def check(*arguments: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
+    return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False, timeout=60)
 
 
 def tree(root: Path, files: dict[str, str]) -> Path:

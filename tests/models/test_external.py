@@ -148,9 +148,7 @@ class FakeTimm:
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-def test_timm_is_asked_for_an_untrained_model_of_the_shape(
-    monkeypatch: pytest.MonkeyPatch, fixed: bool
-) -> None:
+def test_timm_is_asked_for_an_untrained_model_of_the_shape(monkeypatch: pytest.MonkeyPatch, fixed: bool) -> None:
     timm = FakeTimm(fixed=fixed)
     monkeypatch.setitem(sys.modules, "timm", timm)
     assert make("timm/vit_tiny").head.in_features == 5

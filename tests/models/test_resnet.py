@@ -38,8 +38,7 @@ def test_width_scales_the_channels(width: str, features: int) -> None:
 
 def test_width_one_is_the_plain_network() -> None:
     plain, scaled = (
-        build(MemberSpec(backbone=name, shape=(3, 8, 8), outputs=2), seed=0)
-        for name in ("resnet20", "resnet20x1.0")
+        build(MemberSpec(backbone=name, shape=(3, 8, 8), outputs=2), seed=0) for name in ("resnet20", "resnet20x1.0")
     )
     for ours, theirs in zip(plain.parameters(), scaled.parameters(), strict=True):
         assert torch.equal(ours, theirs)

@@ -83,6 +83,12 @@ def test_members_run_on_survivors_only() -> None:
     assert [len(rows) for _, rows in asked] == sorted((len(rows) for _, rows in asked), reverse=True)
 
 
+def test_padding_does_not_go_on() -> None:
+    engine = Engine(Cascade(mlps(2), Never()), torch.zeros(1, 5), options=EngineOptions(largest=8, buckets=(8,)))
+    engine.predict(torch.randn(3, 5))
+    assert engine._stages.survivors(0, 8).tolist() == [0, 1, 2, 8, 8, 8, 8, 8, 3]  # slots, the spare one, how many
+
+
 def test_nobody_goes_on_and_nothing_runs() -> None:
     sizes: list[int] = []
 

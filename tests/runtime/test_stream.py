@@ -78,6 +78,24 @@ def test_members_run_on_full_buckets() -> None:
     assert stream.runs == [80, 20, 5]
 
 
+def test_the_deepest_full_bucket_runs_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[int] = []
+
+    def noted(t: int, inputs: Tensor) -> Tensor:
+        ran.append(t)
+        return torch.zeros(len(inputs), 2)
+
+    stream = Stream(
+        Cascade([partial(noted, t) for t in range(2)], Never()), numbers(1), options=StreamOptions(bucket=8)
+    )
+    stream._ahead = 3  # the host hears of a run when three others have started, as on a GPU
+    monkeypatch.setattr(Fetch, "ready", lambda self: False)
+    ran.clear()
+    list(stream.predict(numbers(48).split(8)))
+    assert ran[:8] == [0, 0, 0, 0, 1, 0, 1, 0]
+    assert sorted(ran) == [0] * 6 + [1] * 6
+
+
 def test_a_batch_larger_than_the_window_comes_back_whole(same: Same) -> None:
     stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=4, window=8))
     (answer,) = stream.predict([numbers(333)])

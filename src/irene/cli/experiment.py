@@ -38,9 +38,7 @@ Ray = Annotated[
     bool,
     typer.Option("--ray", help="Train each run as a task of a Ray cluster that sees --out.", rich_help_panel=MACHINE),
 ]
-Folders = Annotated[
-    list[Path] | None, typer.Argument(metavar="RUN", help="Runs that exist; then nothing is trained.")
-]
+Folders = Annotated[list[Path] | None, typer.Argument(metavar="RUN", help="Runs that exist; then nothing is trained.")]
 
 
 @dataclass(frozen=True, kw_only=True)

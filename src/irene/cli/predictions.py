@@ -59,7 +59,7 @@ class Answers:
         def inputs() -> Iterator[Tensor]:
             for rows in batches:
                 places.append(rows.places)
-                yield rows.inputs.to(self.device)
+                yield rows.inputs
 
         for answer in self._answers(inputs()):
             yield self._as_records(places.pop(0), answer, probs=probs)
@@ -67,7 +67,8 @@ class Answers:
     def _answers(self, batches: Iterator[Tensor]) -> Iterator[Prediction]:
         predictor = self._predictor
         if not isinstance(predictor, Cascade) or isinstance(predictor.rule.policy, Router):
-            yield from map(predictor.predict, batches)
+            for batch in batches:
+                yield predictor.predict(batch.to(self.device))
             return
         # An image run takes uint8 images and arrays of floats, an engine one of them.
         for dtype, alike in groupby(batches, key=lambda batch: batch.dtype):

@@ -63,5 +63,8 @@ def _panel(axes: Axes, rows: Sequence[Row], value: str, modes: Sequence[str] | d
         points = [(row["batch"], row[value]) for row in rows if row["mode"] == mode]
         if mode in modes and points:
             axes.plot(*zip(*points, strict=True), "o-", ms=4, color=colour, label=MODES[mode])
-    axes.set_xscale("log", base=2)
+    batches = sorted({row["batch"] for row in rows})
+    axes.set_xscale("log")
+    axes.set_xticks(batches, [f"{batch:,}" for batch in batches])
+    axes.minorticks_off()
     axes.set_xlabel("batch")

@@ -31,7 +31,10 @@ MAX_LOSS = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Answers of one cascade before and after, on samples no member was trained on."""
+    """Answers of one cascade before and after, on held-out samples.
+
+    No member was trained on them, but they set ranges and thresholds: on new samples the loss may be a little larger.
+    """
 
     figure: str  # accuracy, or mse for regression
     before: float

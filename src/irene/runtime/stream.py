@@ -196,12 +196,12 @@ class Stream:
     def _run_full(self) -> None:
         """Run every full bucket, at the deepest stage first: that is where samples come to their end soonest."""
         while True:
+            while self._runs and self._runs[0].fetch.ready():
+                self._finish()
             full = [stage for stage, queue in enumerate(self._queues) if len(queue) >= self.bucket]
             if not full:
                 break
             self._start(full[-1])
-        while self._runs and self._runs[0].fetch.ready():
-            self._finish()
         self._free()
 
     def _start(self, stage: int) -> None:

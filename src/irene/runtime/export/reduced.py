@@ -40,7 +40,8 @@ def reduce(
 ) -> Reduced:
     """Quantise the members on the run's held-out samples; refuse a loss above `max_loss` there.
 
-    What is compared with are the outputs that the run kept of its members as they were trained.
+    What is compared with are the outputs that the run kept of its members as they were trained. The test samples stay
+    untouched: they are for judging the exported folder.
     """
     if "heldout" not in run.manifest["banks"]:
         raise RunError(f"{run.path}: kept no held-out samples, and int8 needs some: export it without int8")

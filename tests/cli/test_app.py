@@ -13,7 +13,7 @@ import pytest
 
 VERBS = (
     *("demo", "train", "tune", "evaluate", "calibrate", "points", "drift", "predict", "report"),
-    *("import", "bank", "data", "methods", "doctor"),
+    *("import", "bank", "data", "methods", "doctor", "compare", "study", "bench", "export"),
 )
 Irene = Callable[..., Any]
 

@@ -40,7 +40,7 @@ class Answers:
         self._backend, self._precision = parse_backend(backend)
         if self._precision == "int8":
             raise OptionError(
-                "in int8 thresholds shift and have to be calibrated again: use irene export with --precision int8"
+                "in int8 thresholds shift and have to be calibrated again: use irene export --int8"
             )
         self._streams: dict[torch.dtype, Stream] = {}
 

@@ -1,6 +1,6 @@
 """The one step of every cascade: aggregate the new member's output, score it, decide who stops.
 
-The plain loop, the replay of a bank, the engines and the exported cascade all call `Rule.step`.
+The plain loop, the replay of a bank and the engines all call `Rule.step`; the exported loader repeats it in numpy.
 """
 
 from __future__ import annotations

@@ -39,9 +39,7 @@ class Answers:
         self._predictor = run.predictor(device, point=point)
         self._backend, self._precision = parse_backend(backend)
         if self._precision == "int8":
-            raise OptionError(
-                "in int8 thresholds shift and have to be calibrated again: use irene export --int8"
-            )
+            raise OptionError("in int8 thresholds shift and have to be calibrated again: use irene export --int8")
         self._streams: dict[torch.dtype, Stream] = {}
 
     def chunks(self, files: Sequence[Path], *, probs: bool, skip: int = 0) -> Iterator[Iterator[list[Record]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 
 from torch import Tensor, nn
 
@@ -51,9 +50,7 @@ class Supervised(Objective):
         self.discrepancy = discrepancy
 
     def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:
-        return dict(self._terms(batch, output))
-
-    def _terms(self, batch: Batch, output: Tensor) -> Iterator[tuple[str, Tensor]]:
-        yield "base", losses.base_loss(output, batch.targets, self.task, self.scale_K)
+        terms = {"base": losses.base_loss(output, batch.targets, self.task, self.scale_K)}
         if self.discrepancy and output.shape[1] > 1:
-            yield "discrepancy", -self.discrepancy * losses.head_discrepancy(output, self.task, self.scale_K)
+            terms["discrepancy"] = -self.discrepancy * losses.head_discrepancy(output, self.task, self.scale_K)
+        return terms

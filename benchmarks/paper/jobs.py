@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from irene.training.joint import LossWeights
@@ -18,6 +19,7 @@ SHORT = LoopOptions(
     optimizer=OptimizerOptions(lr=0.4, weight_decay=5e-4, schedule=Schedule(kind="onecycle")),
     compile=True,
 )
+LONGER = replace(SHORT, epochs=60)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,26 +52,30 @@ R18, R32 = ("resnet18",) * 3, ("resnet32",) * 3
 SMALL_FIRST = ("resnet32", "resnet32", "resnet18", "resnet18")
 R18_FLOPS = 1.11085e9
 
+HALF = irene("half-flops", cost=0.5 * R18_FLOPS, cost_unit="flops")
+FOLDS = irene("folds", selector_data="folds")
+PAPER = irene("paper", recipe="paper", loss_weights=LossWeights(ensemble=0.01, cost=0.01, rank=0.1))
+SEEDS = range(3)
+
+
+def jobs(dataset: str, backbones: tuple[str, ...], seeds: Iterable[int] = SEEDS, **about: Any) -> list[Job]:
+    return [Job(dataset=dataset, backbones=backbones, seed=seed, **about) for seed in seeds]
+
+
+AVERAGE = {"method": "average"}
 JOBS: dict[str, list[Job]] = {
-    "recipes": [
-        Job(dataset="cifar10", backbones=R18, seed=0, **irene()),
-        Job(
-            dataset="cifar10",
-            backbones=SMALL_FIRST,
-            seed=0,
-            **irene("half-flops", cost=0.5 * R18_FLOPS, cost_unit="flops"),
-        ),
-        Job(dataset="cifar10", backbones=R18, seed=0, **irene("folds", selector_data="folds")),
-        Job(
-            dataset="cifar10",
-            backbones=R18,
-            seed=0,
-            **irene("paper", recipe="paper", loss_weights=LossWeights(ensemble=0.01, cost=0.01, rank=0.1)),
-        ),
+    "irene": [*jobs("cifar10", R18, **irene()), *jobs("cifar10", R18, **FOLDS)],
+    "members": [*jobs("cifar10", R18, **AVERAGE), *jobs("cifar10", R32, **AVERAGE)],
+    "recipe": jobs("cifar10", R18, [0], **PAPER),
+    "cifar100": [
+        *jobs("cifar100", R18, **AVERAGE),
+        *jobs("cifar100", R32, **AVERAGE),
+        *jobs("cifar100", R18, **irene()),
+        *jobs("cifar100", R32, **irene()),
     ],
-    "members": [
-        Job(dataset="cifar10", backbones=backbones, method="average", seed=seed)
-        for seed in range(3)
-        for backbones in (R18, R32)
+    "headline": [  # small networks need more epochs than large ones
+        *jobs("cifar10", R32, **AVERAGE, loop=LONGER),
+        *jobs("cifar10", SMALL_FIRST, **HALF, loop=LONGER),
+        *jobs("cifar10", R18, **AVERAGE, loop=LONGER),
     ],
 }

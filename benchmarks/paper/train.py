@@ -3,17 +3,22 @@
     python benchmarks/paper/train.py --jobs short --data DIR --runs DIR --minutes 9 --pack DIR
 
 Jobs are in jobs.py. A finished run is skipped and an interrupted one goes on. `--pack` leaves one tar a run with
-run.json, metrics.jsonl and the banks in half precision: every table and figure is a replay of these.
+run.json, metrics.jsonl and the banks in half precision: every table and figure is a replay of these. Start the command
+more than once, on the same folders, to train several runs at a time where one does not fill the card: each takes the
+next job that none of the others has.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import io
 import json
 import sys
 import tarfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -45,6 +50,19 @@ def pack(run: Run, folder: Path) -> Path:
     return path
 
 
+@contextmanager
+def claimed(path: Path) -> Iterator[bool]:
+    """Whether no other process holds this file; it is ours until the block ends, or this process."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
 def do(job: Job, root: Path, runs: Path) -> Run:
     return train(
         job.method,
@@ -60,7 +78,7 @@ def do(job: Job, root: Path, runs: Path) -> Run:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", required=True, choices=sorted(JOBS))
+    parser.add_argument("--jobs", required=True, nargs="+", choices=sorted(JOBS))
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--pack", type=Path)
@@ -69,14 +87,19 @@ def main() -> None:
     arguments = parser.parse_args()
     started = time.monotonic()
     longest = 0.0
-    for job in JOBS[arguments.jobs]:
+    for job in [job for name in arguments.jobs for job in JOBS[name]]:
         if arguments.only and not any(part in job.name for part in arguments.only):
             continue
         begun = time.monotonic()
         if begun - started + longest > 60 * arguments.minutes:
             print(f"out of time before {job.name}", flush=True)
             break
-        run = do(job, arguments.data, arguments.runs)
+        with claimed(arguments.runs / f"{job.name}.lock") as free:
+            if not free:
+                continue
+            run = do(job, arguments.data, arguments.runs)
+            if arguments.pack:
+                pack(run, arguments.pack)
         took = time.monotonic() - begun
         longest = max(longest, took)
         figures = {key: run.figures["test"][key] for key in ("accuracy", "cost", "nll", "ece")}
@@ -84,8 +107,6 @@ def main() -> None:
             json.dumps({"job": job.name, "seconds": round(took, 1), **figures, "notes": run.manifest["notes"]}),
             flush=True,
         )
-        if arguments.pack:
-            pack(run, arguments.pack)
 
 
 if __name__ == "__main__":

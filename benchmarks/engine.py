@@ -83,6 +83,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--policies", nargs="+", default=["selector", "margin"])
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--stream-batches", type=int, default=64)
+    parser.add_argument("--pool", type=int, default=256, help="inputs of a pass, or a batch if that is more")
     parser.add_argument("--samples", type=int, default=10_000_000, help="of the part `flat`")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS[:3]))
     parser.add_argument("--out", type=Path)
@@ -190,6 +191,7 @@ def rows(arguments: argparse.Namespace, device: torch.device) -> list[dict[str, 
         backends=tuple(arguments.backends),
         seconds=arguments.seconds,
         stream_batches=arguments.stream_batches,
+        samples=arguments.pool,
     )
     found = []
     for policy in arguments.policies:

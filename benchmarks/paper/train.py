@@ -33,12 +33,13 @@ from jobs import JOBS, Job
 
 
 def pack(run: Run, folder: Path) -> Path:
-    """A tar of a run without its weights, banks in half precision."""
+    """A tar of a run without its members' weights, banks in half precision."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{run.path.name}.tar"
     with tarfile.open(path, "w") as tar:
-        for file in ("run.json", "metrics.jsonl"):
-            tar.add(run.path / file, f"{run.path.name}/{file}")
+        for file in ("run.json", "metrics.jsonl", "policy.safetensors"):
+            if (run.path / file).exists():
+                tar.add(run.path / file, f"{run.path.name}/{file}")
         for split in run.manifest["banks"]:
             half = folder / f".{split}"
             run.bank(split).save(half, dtype=torch.float16)

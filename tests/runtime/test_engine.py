@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,10 +20,10 @@ from irene.halting.policies import Confidence, Margin, Never, Oracle
 from irene.halting.policy import Policy, State, Step
 from irene.halting.skipping import Router
 from irene.models import MemberSpec, build
-from irene.runtime import engine as engine_module
 from irene.runtime import stages
 from irene.runtime.buckets import CostTable
 from irene.runtime.engine import Engine, EngineOptions
+from irene.runtime.recorder import Mark
 from irene.runtime.torch_backend import Eager
 from irene.types import Prediction
 
@@ -102,19 +104,67 @@ def test_nobody_goes_on_and_nothing_runs() -> None:
     assert sizes == [7]
 
 
-def test_the_host_asks_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Tensor] = []
+def test_the_host_waits_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[Mark] = []
 
-    class Counting(engine_module.Fetch):
-        def __init__(self, tensor: Tensor) -> None:
-            asked.append(tensor)
-            super().__init__(tensor)
+    def waiting(mark: Mark) -> None:
+        waits.append(mark)
 
+    monkeypatch.setattr(Mark, "wait", waiting)
     inputs = torch.randn(20, 5)
     engine = Engine(Cascade(mlps(4), Never()), inputs[:1], options=EngineOptions(buckets=(8, 16, 32), largest=32))
-    monkeypatch.setattr(engine_module, "Fetch", Counting)
     engine.predict(inputs)
-    assert [len(tensor) for tensor in asked] == [1, 1, 1]
+    assert len(waits) == 3
+
+
+@settings(max_examples=40)
+@given(case=cases(), largest=st.sampled_from((4, 50, 128)), first=st.integers(0, 3))
+def test_two_members_at_once_answer_as_one_after_the_other(same: Same, case: Case, largest: int, first: int) -> None:
+    options = EngineOptions(largest=largest, buckets=(1, 8, 32), side_by_side=True)
+    engine = Engine(case.cascade, case.inputs[:1], options=options)
+    always_from(engine, first)
+    recorded = engine.recorded
+    for size in SIZES:
+        same(engine.predict(case.inputs[:size]), case.cascade.predict(case.inputs[:size]))
+    assert engine.recorded == recorded
+
+
+def always_from(engine: Engine, first: int) -> None:
+    """Have an engine think that members from this one on take no time when they run in pairs."""
+    table = engine.costs
+    assert table is not None
+    free, never = (0.0,) * len(table.buckets), (math.inf,) * len(table.buckets)
+    pairs = tuple(free if stage >= first else never for stage in range(len(table.pairs)))
+    engine._stages.costs = replace(table, pairs=pairs)
+
+
+def test_members_run_in_pairs_once_it_has_learned_who_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = torch.randn(5, 5)
+    options = EngineOptions(buckets=(8,), largest=8, side_by_side=True)
+    engine = Engine(Cascade(mlps(4), Never()), inputs[:1], options=options)
+    engine._stages.costs = CostTable((8,), ((1.0,),) * 4, ((1.5,), (math.inf,), (1.5,)))
+    ran: list[tuple[int, int]] = []
+    run = engine._stages.run
+
+    def running(stage: int, rows: int, width: int) -> None:
+        ran.append((stage, width))
+        run(stage, rows, width)
+
+    monkeypatch.setattr(engine._stages, "run", running)
+    for _ in range(2):
+        engine.predict(inputs)
+    assert ran == [(0, 1), (1, 1), (2, 1), (3, 1), (0, 2), (2, 2)]
+    engine.predict(inputs)
+    assert [(going.came, going.went) for going in engine._going] == [(15, 15), (15, 15), (10, 10), (0, 0)]
+
+
+def test_the_costs_decide_whether_two_members_run_at_once() -> None:
+    table = CostTable((4, 16), ((1.0, 3.0), (1.0, 3.0), (1.0, 3.0)), ((1.2, 6.0), (math.inf, math.inf)))
+    assert table.plan(0, 3, within=16, going=0.5) == (4, 2)
+    assert table.plan(0, 3, within=16, going=0.05) == (4, 1)  # most stop: the second would run for little
+    assert table.plan(0, 10, within=16, going=1.0) == (16, 1)  # no faster at once
+    assert table.plan(1, 3, within=16, going=1.0) == (4, 1)  # never recorded as a pair
+    assert table.plan(2, 3, within=16, going=0.0) == (4, 1)  # the last one
 
 
 def test_the_compiled_piece_is_whole_and_compiled_once(monkeypatch: pytest.MonkeyPatch, same: Same) -> None:

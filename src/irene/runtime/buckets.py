@@ -14,7 +14,8 @@ from irene.errors import OptionError
 from irene.runtime.recorder import synchronise
 
 _REPEATS = 3
-_FINE_FROM = 64  # below, a GPU takes about as long for one sample as for all
+_WORTH = 0.9  # running a member that may not be needed must save a tenth of the time
+_FINE_FROM = 16  # below, a GPU takes about as long for one sample as for all
 
 
 def bucket_sizes(largest: int, *, fine: bool = False) -> tuple[int, ...]:
@@ -40,22 +41,45 @@ def check_buckets(buckets: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class CostTable:
-    """What each stage of a cascade takes in each bucket, measured: `ms[stage][i]` for `buckets[i]`."""
+    """What the stages of a cascade take in each bucket, measured: `ms[stage][i]` for `buckets[i]`.
+
+    `pairs[stage][i]` is what a stage and the next one take side by side, infinity where they are never run so.
+    """
 
     buckets: tuple[int, ...]
     ms: tuple[tuple[float, ...], ...]
+    pairs: tuple[tuple[float, ...], ...] = ()
 
     def choose(self, stage: int, count: int, within: int) -> int:
         """The cheapest bucket that holds `count` samples and is no larger than `within`, the one they are in.
 
         Where a smaller bucket is no cheaper than the present one, compacting does not pay and the samples stay.
         """
+        return self._cheapest(self.ms[stage], count, within)[1]
+
+    def plan(self, stage: int, count: int, within: int, going: float) -> tuple[int, int]:
+        """The bucket, and how many stages to run side by side on it: one, or two.
+
+        `going` is the share of samples that usually goes on after this stage. Two members at once do not fill a
+        large GPU where samples are few: then the second costs less beside the first than after it, though some
+        samples would not have needed it.
+        """
+        alone_ms, rows = self._cheapest(self.ms[stage], count, within)
+        if stage < len(self.pairs):
+            left = going * count
+            after_ms, _ = self._cheapest(self.ms[stage + 1], max(1, round(left)), rows)
+            pair_ms, pair_rows = self._cheapest(self.pairs[stage], count, within)
+            if pair_ms < _WORTH * (alone_ms + min(1.0, left) * after_ms):
+                return pair_rows, 2
+        return rows, 1
+
+    def _cheapest(self, costs: tuple[float, ...], count: int, within: int) -> tuple[float, int]:
         low, high = bisect_left(self.buckets, count), bisect_left(self.buckets, within)
-        costs = self.ms[stage][low : high + 1]
-        if not costs:
+        fitting = costs[low : high + 1]
+        if not fitting:
             raise OptionError(f"{count} samples do not fit into the largest bucket, {self.buckets[-1]}")
-        cheapest = min(range(len(costs)), key=lambda i: (costs[i], -i))
-        return self.buckets[low + cheapest]
+        ms, i = min((cost, -i) for i, cost in enumerate(fitting))
+        return ms, self.buckets[low - i]
 
 
 def measure(program: Callable[[], None], device: torch.device) -> float:

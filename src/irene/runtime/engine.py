@@ -16,7 +16,7 @@ from irene.halting.policy import State
 from irene.models.adapters import as_batch
 from irene.runtime.backend import Backend, Precision
 from irene.runtime.buckets import CostTable
-from irene.runtime.recorder import Fetch
+from irene.runtime.recorder import Mark
 from irene.runtime.stages import Stages, load_backends
 from irene.types import Prediction
 
@@ -34,6 +34,10 @@ class EngineOptions:
     members that take any size get exactly as many samples as there are."""
     fuse: bool | None = None
     """Whether features, policy and lists are compiled into one piece; by default on a GPU."""
+
+    side_by_side: bool | None = None
+    """Whether two members may run at once on samples that one would not fill the device with, where that is the
+    faster; the second may then run for nothing. By default on a GPU."""
 
     def __post_init__(self) -> None:
         if self.largest < 1:
@@ -69,10 +73,14 @@ class Engine:
             slots=self.options.largest,
             largest=self.options.largest,
             buckets=self.options.buckets,
-            fine=True,  # batches as they come leave any number of samples
+            whole_batches=True,
+            pairs=inputs.device.type == "cuda" if self.options.side_by_side is None else self.options.side_by_side,
             fuse=self.options.fuse,
         )
         self._numbers = torch.arange(self.options.largest, device=inputs.device)
+        self._mark = Mark(inputs.device)
+        self._going = [_Going() for _ in cascade.members]
+        self._unread: tuple[int, int] | None = None  # a stage that ended a batch beside the last, and who came to it
         self._listed = (0, 0)  # samples and rows that the first list stands for
 
     @property
@@ -103,27 +111,54 @@ class Engine:
         stages.inputs[:samples].copy_(inputs)
         for key, value in (state or {}).items():
             stages.state[key][:samples].copy_(value)
-        count, rows = samples, self.options.largest
-        for stage in range(stages.steps):
-            rows = stages.fit(stage, count, rows)
+        if self._unread is not None and self._mark.passed():
+            self._learn(*self._unread)
+        self._unread = None
+        stage, count, rows = 0, samples, self.options.largest
+        while True:
+            rows, width = stages.plan(stage, count, rows, self._going[stage].share)
             if stage == 0:
                 self._list_all(samples, rows)
-            stages.run(stage, rows)
-            if stage + 1 == stages.steps:
-                break
-            fetch = Fetch(stages.survivors(stage, rows)[rows:])
+            stages.run(stage, rows, width)
+            self._mark.set()
+            if stage + width == stages.steps:
+                self._unread = (stage, count) if width == 2 else None
+                return stages.answers(0, samples)
             # On a GPU the host would only wait here: it may as well ask for the answers, in case all have stopped.
-            early = stages.answers(0, samples) if samples <= _FEW and not fetch.ready() else None
-            count = int(fetch.wait())
+            early = stages.answers(0, samples) if samples <= _FEW and not self._mark.passed() else None
+            self._mark.wait()
+            for passed in range(stage, stage + width):
+                count = self._learn(passed, count)
             if count == 0:
                 return stages.answers(0, samples) if early is None else early
-        return stages.answers(0, samples)
+            stage += width
+
+    def _learn(self, stage: int, came: int) -> int:
+        """How many of those who came to a stage went on."""
+        went = int(self._stages.counts[stage])
+        self._going[stage].add(came, went)
+        return went
 
     def _list_all(self, samples: int, rows: int) -> None:
         if self._listed != (samples, rows):
             self._stages.lists[0][:samples].copy_(self._numbers[:samples])
             self._stages.lists[0][samples:rows].fill_(self._stages.spare)
             self._listed = (samples, rows)
+
+
+class _Going:
+    """How many samples came to a stage so far, and how many of them went on."""
+
+    def __init__(self) -> None:
+        self.came = self.went = 0
+
+    def add(self, came: int, went: int) -> None:
+        self.came += came
+        self.went += went
+
+    @property
+    def share(self) -> float:
+        return self.went / max(self.came, 1)
 
 
 def joined(parts: Sequence[Prediction]) -> Prediction:

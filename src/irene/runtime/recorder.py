@@ -24,6 +24,7 @@ class Recorder:
         cuda = device.type == "cuda"
         self._pool: Any = torch.cuda.graph_pool_handle() if cuda else None
         self._aside = torch.cuda.Stream(device) if cuda else None
+        self._beside = torch.cuda.Stream(device) if cuda else None
 
     def record(self, function: Callable[[], None], *, capture: bool) -> Callable[[], None]:
         """The program of a function, which is called some times to warm it up; `capture` False never makes a graph."""
@@ -44,28 +45,56 @@ class Recorder:
         replay: Callable[[], None] = graph.replay
         return replay
 
+    def together(self, first: Callable[[], Tensor], second: Callable[[], Tensor]) -> list[Tensor]:
+        """The answers of two functions that need nothing of each other: on a GPU their kernels run side by side."""
+        if self._beside is None:
+            return [first(), second()]
+        here = torch.cuda.current_stream(self.device)
+        self._beside.wait_stream(here)
+        with torch.cuda.stream(self._beside):
+            beside = second()
+        answer = first()
+        here.wait_stream(self._beside)
+        return [answer, beside]
+
+
+class Mark:
+    """A place in the work given to a device, which the host can wait for; set anew as often as you like."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._event = torch.cuda.Event() if device.type == "cuda" else None
+
+    def set(self) -> None:
+        """Put the mark behind everything given so far."""
+        if self._event is not None:
+            self._event.record(torch.cuda.current_stream(self._device))
+
+    def passed(self) -> bool:
+        """Whether waiting would take no time."""
+        return self._event is None or self._event.query()
+
+    def wait(self) -> None:
+        if self._event is not None:
+            self._event.synchronize()
+
 
 class Fetch:
     """A small tensor on its way to the host: the GPU goes on, and only who needs the value waits for it."""
 
     def __init__(self, tensor: Tensor) -> None:
-        self._event: torch.cuda.Event | None = None
-        if tensor.is_cuda:
-            self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-            self._host.copy_(tensor, non_blocking=True)
-            self._event = torch.cuda.Event()
-            self._event.record(torch.cuda.current_stream(tensor.device))
-        else:
-            self._host = tensor.clone()
+        self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+        self._host.copy_(tensor, non_blocking=True)
+        self._mark = Mark(tensor.device)
+        self._mark.set()
 
     def ready(self) -> bool:
         """Whether waiting would take no time."""
-        return self._event is None or self._event.query()
+        return self._mark.passed()
 
     def wait(self) -> Tensor:
         """The value, on the host."""
-        if self._event is not None:
-            self._event.synchronize()
+        self._mark.wait()
         return self._host
 
 

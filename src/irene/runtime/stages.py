@@ -9,6 +9,7 @@ Lists are padded with the number of a spare slot, which takes in whatever is com
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -30,12 +31,15 @@ from irene.runtime.recorder import Recorder
 from irene.runtime.torch_backend import compiling
 from irene.types import Prediction
 
+_LARGEST_PAIR = 256  # samples: with more, one member alone fills a GPU
+
 
 class Stages:
     """The members, rule and memory of a cascade: `run(t, rows)` takes the first `rows` of list t through member t.
 
     Without buckets a stage runs as many rows as there are; with them only those sizes are ever run, each recorded
-    and timed here, so that nothing is compiled or captured later.
+    and timed here, so that nothing is compiled or captured later. `whole_batches` says that the first list always
+    holds the first slots in order, and that any number of samples may go on. `pairs` also records two stages at once.
     """
 
     def __init__(
@@ -47,7 +51,8 @@ class Stages:
         slots: int,
         largest: int,
         buckets: Sequence[int] | None = None,
-        fine: bool = False,
+        whole_batches: bool = False,
+        pairs: bool = False,
         fuse: bool | None = None,
     ) -> None:
         if example.ndim < 2 or len(example) == 0:
@@ -60,7 +65,9 @@ class Stages:
         self.spare = slots
         self.largest = largest
         self._fused = _can_fuse(self.device) if fuse is None else fuse
-        self.sizes = self._bucket_sizes(buckets, fine=fine)
+        self._whole_batches = whole_batches
+        self._pairs = pairs
+        self.sizes = self._bucket_sizes(buckets)
         self.input_shape, self.input_type = tuple(example.shape[1:]), example.dtype
         self.recorder = Recorder(self.device)
         width = self._width(example)
@@ -75,10 +82,12 @@ class Stages:
         self.lists = [
             torch.full((largest + 1,), slots, dtype=torch.int64, device=self.device) for _ in range(self.steps + 1)
         ]
-        self._settle: Callable[[int, Tensor, Tensor], Tensor] = (
+        # The same number for each stage, in memory of the host.
+        self.counts = torch.zeros(self.steps, dtype=torch.int64, pin_memory=self.device.type == "cuda")
+        self._settle: Callable[[int, Tensor, list[Tensor]], tuple[Tensor, Tensor] | None] = (
             torch.compile(self._settled, fullgraph=True) if self._fused else self._settled
         )
-        self._programs: dict[tuple[int, int], Callable[[], None]] = {}
+        self._programs: dict[tuple[int, int, int], Callable[[], None]] = {}
         self.costs = self._warm_up()
 
     @property
@@ -89,14 +98,18 @@ class Stages:
         """How many rows to run for `count` samples that lie in a list of `within`."""
         return count if self.costs is None else self.costs.choose(stage, count, within)
 
+    def plan(self, stage: int, count: int, within: int, going: float) -> tuple[int, int]:
+        """How many rows to run, and how many stages at once, when so large a share goes on after this one."""
+        return (count, 1) if self.costs is None else self.costs.plan(stage, count, within, going)
+
     @torch.no_grad()
-    def run(self, stage: int, rows: int) -> None:
-        """Run a stage; afterwards `survivors(stage, rows)` is the list of who goes on."""
-        program = self._programs.get((stage, rows))
+    def run(self, stage: int, rows: int, width: int = 1) -> None:
+        """Run `width` stages at once; afterwards `survivors` of the last of them is the list of who goes on."""
+        program = self._programs.get((stage, rows, width))
         if program is not None:
             program()
         elif self.costs is None:
-            self._step(stage, rows)
+            self._step(stage, rows, width)
         else:
             raise OptionError(f"a stage runs in buckets of {self.costs.buckets}, got {rows} rows")
 
@@ -121,22 +134,53 @@ class Stages:
         """What is to be remembered of each sample before it starts, where that differs from sample to sample."""
         return None if self.first is not None else self.rule.start(samples, self.outputs.shape[1], self.device)
 
-    def _step(self, stage: int, rows: int) -> None:
-        backend, index_B = self.backends[stage], self.lists[stage][:rows]
-        inputs = self.inputs.index_select(0, index_B).to(backend.device)
-        output_BHK = as_heads(backend.run(inputs)).to(self.device)
+    def _step(self, stage: int, rows: int, width: int = 1) -> None:
+        index_B = self.lists[stage][:rows]
+        straight = stage == 0 and self._whole_batches
+        inputs = self.inputs[:rows] if straight else self.inputs.index_select(0, index_B)
+        outputs = (
+            [self._answer(stage, inputs)]
+            if width == 1
+            else self.recorder.together(partial(self._answer, stage, inputs), partial(self._answer, stage + 1, inputs))
+        )
         if self._fused and rows > 1:
-            for tensor in (index_B, output_BHK):
+            for tensor in (index_B, *outputs):
                 torch._dynamo.maybe_mark_dynamic(tensor, 0)
-        survivors = self._settle(stage, index_B, output_BHK)
-        if stage + 1 < self.steps:
-            self.lists[stage + 1][: rows + 1].copy_(survivors)
+        settled = self._settle(stage, index_B, outputs)
+        if settled is not None:
+            survivors, counts = settled
+            self.counts[stage : stage + len(counts)].copy_(counts, non_blocking=True)
+            if stage + width < self.steps:
+                self.lists[stage + width][: rows + 1].copy_(survivors)
 
-    def _settled(self, stage: int, index_B: Tensor, output_BHK: Tensor) -> Tensor:
-        """Add a member's output to the samples in these slots; (B + 1,) who goes on, and how many."""
+    def _answer(self, stage: int, inputs: Tensor) -> Tensor:
+        backend = self.backends[stage]
+        return as_heads(backend.run(inputs.to(backend.device))).to(self.device)
+
+    def _settled(self, stage: int, index_B: Tensor, outputs: list[Tensor]) -> tuple[Tensor, Tensor] | None:
+        """Add the outputs of some members, the first of them `stage`, to the samples in these slots.
+
+        (B + 1,) who goes on, then padding, and how many; and how many go on after each member but the very last.
+        """
         rows = index_B.shape[0]
+        counts = []
+        for number, output_BHK in enumerate(outputs, stage):
+            index_B = self._added(number, index_B, output_BHK)
+            if number + 1 < self.steps:
+                counts.append((index_B != self.spare).sum())
+        if not counts:
+            return None
+        # Who goes on moves up to the place given by a running count: no mask, so the host need not know how many.
+        going_B = index_B != self.spare
+        place_B = going_B.cumsum(0)
+        target_B = torch.where(going_B, place_B - 1, rows)
+        kept = index_B.new_full((rows + 1,), self.spare).scatter(0, target_B, index_B)
+        return torch.cat([kept[:rows], place_B[-1:]]), torch.stack(counts)
+
+    def _added(self, stage: int, index_B: Tensor, output_BHK: Tensor) -> Tensor:
+        """Add one member's output to the samples in these slots; (B,) the slots, the spare one for who has stopped."""
         if stage == 0 and self.first is not None:
-            state = {key: value.expand(rows, *value.shape[1:]) for key, value in self.first.items()}
+            state = {key: value.expand(index_B.shape[0], *value.shape[1:]) for key, value in self.first.items()}
         else:
             state = {key: value.index_select(0, index_B) for key, value in self.state.items()}
         outcome, state = self.rule.step(stage, output_BHK, state)
@@ -147,12 +191,7 @@ class Stages:
             return index_B
         for key, value in state.items():
             self.state[key].index_copy_(0, index_B, value)
-        # Who goes on moves up to the place given by a running count: no mask, so the host need not know how many.
-        going_B = ~outcome.halt_B & (index_B != self.spare)
-        place_B = going_B.cumsum(0)
-        target_B = torch.where(going_B, place_B - 1, rows)
-        kept = index_B.new_full((rows + 1,), self.spare).scatter(0, target_B, index_B)
-        return torch.cat([kept[:rows], place_B[-1:]])
+        return torch.where(outcome.halt_B, self.spare, index_B)
 
     def _write_score(self, stage: int, index_B: Tensor, score_B: Tensor) -> None:
         if stage == 0:  # whoever had the slot before left its own scores there
@@ -161,11 +200,11 @@ class Stages:
         else:
             self.trace.index_put_((index_B, torch.full_like(index_B, stage)), score_B)
 
-    def _bucket_sizes(self, buckets: Sequence[int] | None, *, fine: bool) -> tuple[int, ...] | None:
+    def _bucket_sizes(self, buckets: Sequence[int] | None) -> tuple[int, ...] | None:
         if buckets is not None:
             return tuple(size for size in check_buckets([*buckets, self.largest]) if size <= self.largest)
         if self.device.type == "cuda":
-            return bucket_sizes(self.largest, fine=fine)
+            return bucket_sizes(self.largest, fine=self._whole_batches)
         if self._fused or any(backend.fixed_sizes for backend in self.backends):
             return bucket_sizes(self.largest)
         return None
@@ -183,17 +222,20 @@ class Stages:
         self._check_memory()
         if self.sizes is None:
             return None
-        ms: list[tuple[float, ...]] = []
-        for stage in range(self.steps):
-            capture = self.backends[stage].capturable
-            row = []
-            for size in reversed(self.sizes):
-                with compiling() if self._fused else nullcontext():
-                    program = self.recorder.record(partial(self._step, stage, size), capture=capture)
-                row.append(measure(program, self.device))
-                self._programs[stage, size] = program
-            ms.append(tuple(reversed(row)))
-        return CostTable(self.sizes, tuple(ms))
+        ms = [[self._record(stage, size, 1) for size in reversed(self.sizes)] for stage in range(self.steps)]
+        pairs = [
+            [self._record(stage, size, 2) if size <= _LARGEST_PAIR else math.inf for size in reversed(self.sizes)]
+            for stage in range(self.steps - 1 if self._pairs else 0)
+        ]
+        return CostTable(self.sizes, *(tuple(tuple(reversed(row)) for row in rows) for rows in (ms, pairs)))
+
+    def _record(self, stage: int, size: int, width: int) -> float:
+        """Record `width` stages at once in a bucket; milliseconds they take."""
+        capture = all(backend.capturable for backend in self.backends[stage : stage + width])
+        with compiling() if self._fused else nullcontext():
+            program = self.recorder.record(partial(self._step, stage, size, width), capture=capture)
+        self._programs[stage, size, width] = program
+        return measure(program, self.device)
 
     def _check_memory(self) -> None:
         """A slot holds what a policy remembers, so its names, shapes and types may not change from step to step."""

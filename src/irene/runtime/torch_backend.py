@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from irene.errors import OptionError
 from irene.models.member import Member, as_heads
 from irene.runtime.backend import Backend, Precision, check_precision
+from irene.runtime.fused import fused
 
 _TYPES: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _COMPILATIONS = 4096  # that torch may keep of one function; its own limit of 8 is soon passed by unlike members
@@ -107,18 +108,16 @@ def _prepared(member: Callable[[Tensor], Tensor], device: torch.device, precisio
 
 
 def _reduced(member: Member, dtype: torch.dtype) -> Member:
-    """A copy with its layers in `dtype`; what normalises inputs, features and outputs stays in float32."""
+    """A copy, fused, with its layers in `dtype`; what normalises inputs, features and outputs stays in float32."""
     images = len(member.spec.shape) == 3
     layout = torch.channels_last if images else torch.contiguous_format
     reduced = copy.deepcopy(member)
-    for parameter in chain(reduced.backbone.parameters(), reduced.head.parameters()):
-        if parameter.ndim == 4:
-            parameter.data = parameter.data.to(memory_format=layout)
-    reduced.backbone.to(dtype)
-    reduced.head.to(dtype)
-    for before, after in zip(member.modules(), reduced.modules(), strict=True):
-        if isinstance(after, _BatchNorm):
-            after.float().load_state_dict(before.state_dict())
+    reduced.backbone = fused(reduced.backbone)
+    for module in chain(reduced.backbone.modules(), reduced.head.modules()):
+        if not isinstance(module, _BatchNorm):
+            for parameter in module.parameters(recurse=False):
+                wanted = layout if parameter.ndim == 4 else torch.preserve_format
+                parameter.data = parameter.data.to(dtype=dtype, memory_format=wanted)
     reduced.normalise.register_forward_hook(lambda _, __, output: output.to(dtype=dtype, memory_format=layout))
     return reduced
 

@@ -1,0 +1,144 @@
+"""Networks made ready for inference: batch norms folded into their convolutions, and each convolution in one kernel
+with the sum and the ReLU that follow it.
+
+What a small batch takes on a GPU is mostly the number of kernels: a ResNet-18 has 20 convolutions and, as it is
+written, some 50 kernels beside them.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from typing import final
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional as F
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+_RELUS = (F.relu, torch.relu)
+_SUMS = (operator.add, torch.add)
+
+
+_CHANNELS = 8  # tensor cores take channels by eights
+
+
+@final
+class ConvReLU(nn.Module):
+    """relu(convolution(x) + shortcut), the shortcut being left out where there is none."""
+
+    def __init__(self, conv: nn.Conv2d) -> None:
+        super().__init__()
+        self.conv = conv
+        if conv.bias is None:
+            conv.bias = nn.Parameter(conv.weight.new_zeros(conv.out_channels), requires_grad=False)
+        self.missing = _CHANNELS - conv.in_channels if conv.groups == 1 and conv.in_channels < _CHANNELS else 0
+        if self.missing:
+            conv.weight = nn.Parameter(F.pad(conv.weight, (0, 0, 0, 0, 0, self.missing)), requires_grad=False)
+
+    def forward(self, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
+        conv = self.conv
+        if self.missing:
+            x = F.pad(x, (0, 0, 0, 0, 0, self.missing))
+        if not x.is_cuda or torch.compiler.is_compiling():  # a compiler fuses what it sees
+            y = conv(x)
+            return F.relu(y if shortcut is None else y + shortcut)
+        assert not isinstance(conv.padding, str)
+        weight, bias, stride, padding = conv.weight, conv.bias, conv.stride, conv.padding
+        if shortcut is None:
+            return torch.cudnn_convolution_relu(x, weight, bias, stride, padding, conv.dilation, conv.groups)
+        return torch.cudnn_convolution_add_relu(
+            x, weight, shortcut, 1.0, bias, stride, padding, conv.dilation, conv.groups
+        )
+
+
+def fused(module: nn.Module) -> nn.Module:
+    """The module, in evaluation, with its convolutions fused; the module itself where it cannot be traced.
+
+    Weights are shared with the module where they are not folded.
+    """
+    try:
+        traced = fx.symbolic_trace(module.eval())
+    except Exception:  # forward code may do what it likes, and a trace of it fail as it likes
+        return module
+    parts = dict(traced.named_modules())
+    for node in list(traced.graph.nodes):
+        _fold(traced, parts, node)
+    for node in list(traced.graph.nodes):
+        _fuse(traced, parts, node)
+    traced.graph.eliminate_dead_code()
+    traced.delete_all_unused_submodules()
+    traced.recompile()
+    return traced
+
+
+def _fold(traced: fx.GraphModule, parts: dict[str, nn.Module], node: fx.Node) -> None:
+    """Where this is a batch norm of a convolution that nobody else reads, put it into the convolution's weights."""
+    norm = _part(parts, node)
+    source = node.args[0] if node.args else None
+    conv = _part(parts, source)
+    if isinstance(norm, nn.BatchNorm2d) and norm.track_running_stats and _plain(conv) and _read_once(source):
+        assert isinstance(source, fx.Node)
+        assert isinstance(conv, nn.Conv2d)
+        _put(traced, parts, str(source.target), fuse_conv_bn_eval(conv, norm))
+        node.replace_all_uses_with(source)
+        traced.graph.erase_node(node)
+
+
+def _fuse(traced: fx.GraphModule, parts: dict[str, nn.Module], node: fx.Node) -> None:
+    """Where this is the ReLU of a convolution, or of its sum with a shortcut, make it one with the convolution."""
+    if not (isinstance(_part(parts, node), nn.ReLU) or (node.op == "call_function" and node.target in _RELUS)):
+        return
+    below = node.args[0]
+    assert isinstance(below, fx.Node)
+    summed = below.op == "call_function" and below.target in _SUMS and not below.kwargs and _read_once(below)
+    terms = [term for term in below.args if isinstance(term, fx.Node)] if summed else [below]
+    if len(terms) != (2 if summed else 1):
+        return
+    conv = next((term for term in terms if _plain(_part(parts, term)) and _read_once(term)), None)
+    if conv is None:
+        return
+    found = parts[str(conv.target)]
+    assert isinstance(found, nn.Conv2d)
+    shortcut = [term for term in terms if term is not conv]
+    whole_conv = ConvReLU(copy.deepcopy(found))
+    for term in shortcut:
+        _take_bias(traced, parts, term, whole_conv.conv)
+    _put(traced, parts, str(conv.target), whole_conv)
+    with traced.graph.inserting_before(node):
+        whole = traced.graph.call_module(str(conv.target), (*conv.args, *shortcut))
+    node.replace_all_uses_with(whole)
+    for dead in (node, below, conv) if summed else (node, conv):
+        traced.graph.erase_node(dead)
+
+
+def _take_bias(traced: fx.GraphModule, parts: dict[str, nn.Module], term: fx.Node, into: nn.Conv2d) -> None:
+    """Where a shortcut is a convolution, which has its bias added by a kernel of its own, add the bias elsewhere."""
+    conv = _part(parts, term)
+    if isinstance(conv, nn.Conv2d) and conv.bias is not None and into.bias is not None and _read_once(term):
+        into.bias.data += conv.bias.data
+        without = copy.deepcopy(conv)
+        without.bias = None
+        _put(traced, parts, str(term.target), without)
+
+
+def _part(parts: dict[str, nn.Module], node: object) -> nn.Module | None:
+    """The submodule that a node calls."""
+    return parts.get(str(node.target)) if isinstance(node, fx.Node) and node.op == "call_module" else None
+
+
+def _plain(module: nn.Module | None) -> bool:
+    return isinstance(module, nn.Conv2d) and module.padding_mode == "zeros" and not isinstance(module.padding, str)
+
+
+def _read_once(node: object) -> bool:
+    """Whether only one other node reads it, and its module is called nowhere else."""
+    if not isinstance(node, fx.Node) or len(node.users) != 1:
+        return False
+    calls = [other for other in node.graph.nodes if (other.op, other.target) == ("call_module", node.target)]
+    return len(calls) <= 1
+
+
+def _put(traced: fx.GraphModule, parts: dict[str, nn.Module], name: str, module: nn.Module) -> None:
+    traced.set_submodule(name, module)
+    parts[name] = module

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import nn
 
 from irene.bank import Bank
 from irene.errors import OptionError
@@ -118,3 +119,20 @@ def test_options_that_cannot_work_are_refused() -> None:
 def test_a_selector_for_another_task_is_refused(make_bank: Callable[..., Bank], made: Task, used: Task) -> None:
     with pytest.raises(OptionError, match=f"made for {made} and the cascade is for {used}"):
         make_bank(4, task=used).replay(Selector(task=made))
+
+
+def test_the_compiled_selector_answers_alike_and_leaves_no_matrix_products() -> None:
+    selector = Selector(hidden=6).eval()
+    nn.init.normal_(selector.out.weight)
+    features_BTF = torch.randn(50, 4, len(selector.features))
+    seen: list[str] = []
+
+    def look(graph: torch.fx.GraphModule, _: object) -> Callable[..., object]:
+        seen.extend(str(node.target) for node in graph.graph.nodes)
+        return graph.forward
+
+    with torch.no_grad():
+        compiled = torch.compile(selector.halting_logits, backend=look, fullgraph=True)
+        torch.testing.assert_close(compiled(features_BTF), selector.halting_logits(features_BTF))
+    assert seen
+    assert not any("linear" in name or "lstm" in name or "mm" in name for name in seen)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from irene.errors import OptionError
 from irene.halting.features import FEATURES, check_features, start_features, step_features
@@ -108,8 +109,26 @@ class Selector(Policy):
 
     def _step(self, features_BF: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         scaled_BF = (features_BF - self.mean_F) / self.std_F
-        hidden, memory = self.cell(scaled_BF, state)
-        logit_B1: Tensor = self.out(hidden)
+        hidden, memory = self._fusible_cell(scaled_BF, *state) if _fusing() else self.cell(scaled_BF, state)
+        logit_B = _times(hidden, self.out.weight)[:, 0] + self.out.bias
         if self.skip is not None:
-            logit_B1 = logit_B1 + self.skip(scaled_BF)
-        return logit_B1[:, 0], (hidden, memory)
+            logit_B = logit_B + _times(scaled_BF, self.skip.weight)[:, 0]
+        return logit_B, (hidden, memory)
+
+    def _fusible_cell(self, x_BF: Tensor, hidden_BD: Tensor, memory_BD: Tensor) -> tuple[Tensor, Tensor]:
+        """What the LSTM cell does, written out."""
+        cell = self.cell
+        gates = _times(x_BF, cell.weight_ih) + cell.bias_ih + _times(hidden_BD, cell.weight_hh) + cell.bias_hh
+        enter, keep, value, leave = gates.chunk(4, 1)
+        memory_BD = keep.sigmoid() * memory_BD + enter.sigmoid() * value.tanh()
+        return leave.sigmoid() * memory_BD.tanh(), memory_BD
+
+
+def _fusing() -> bool:
+    """Whether a compiler is making kernels for inference out of this: it joins what is written as sums of products,
+    and leaves matrix products, each of a few numbers here, to kernels of their own."""
+    return torch.compiler.is_compiling() and not torch.is_grad_enabled()
+
+
+def _times(x_BF: Tensor, weight_DF: Tensor) -> Tensor:
+    return (x_BF[:, None] * weight_DF).sum(2) if _fusing() else F.linear(x_BF, weight_DF)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import operator
+from collections.abc import Callable
 from typing import final
 
 import torch
@@ -18,8 +19,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 _RELUS = (F.relu, torch.relu)
 _SUMS = (operator.add, torch.add)
-
-
+_REPEATS = 5
 _CHANNELS = 8  # tensor cores take channels by eights
 
 
@@ -35,14 +35,24 @@ class ConvReLU(nn.Module):
         self.missing = _CHANNELS - conv.in_channels if conv.groups == 1 and conv.in_channels < _CHANNELS else 0
         if self.missing:
             conv.weight = nn.Parameter(F.pad(conv.weight, (0, 0, 0, 0, 0, self.missing)), requires_grad=False)
+        self._apart: dict[tuple[int, ...], bool] = {}  # input shapes for which cuDNN has no good kernel in one piece
 
     def forward(self, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
-        conv = self.conv
         if self.missing:
             x = F.pad(x, (0, 0, 0, 0, 0, self.missing))
         if not x.is_cuda or torch.compiler.is_compiling():  # a compiler fuses what it sees
-            y = conv(x)
-            return F.relu(y if shortcut is None else y + shortcut)
+            return self._in_steps(x, shortcut)
+        if torch.backends.cudnn.benchmark and x.shape not in self._apart:
+            self._apart[x.shape] = _time(self._in_steps, x, shortcut) < _time(self._in_one, x, shortcut)
+        way = self._in_steps if self._apart.get(x.shape, False) else self._in_one
+        return way(x, shortcut)
+
+    def _in_steps(self, x: Tensor, shortcut: Tensor | None) -> Tensor:
+        y: Tensor = self.conv(x)
+        return F.relu(y if shortcut is None else y + shortcut)
+
+    def _in_one(self, x: Tensor, shortcut: Tensor | None) -> Tensor:
+        conv = self.conv
         assert not isinstance(conv.padding, str)
         weight, bias, stride, padding = conv.weight, conv.bias, conv.stride, conv.padding
         if shortcut is None:
@@ -50,6 +60,18 @@ class ConvReLU(nn.Module):
         return torch.cudnn_convolution_add_relu(
             x, weight, shortcut, 1.0, bias, stride, padding, conv.dilation, conv.groups
         )
+
+
+def _time(work: Callable[[Tensor, Tensor | None], Tensor], x: Tensor, shortcut: Tensor | None) -> float:
+    """Milliseconds that a GPU needs for this a few times over."""
+    work(x, shortcut)
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(_REPEATS):
+        work(x, shortcut)
+    stop.record()
+    stop.synchronize()
+    return float(start.elapsed_time(stop))
 
 
 def fused(module: nn.Module) -> nn.Module:

@@ -13,7 +13,10 @@ members, more samples) and `flat` (ten million samples through a stream, with th
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import itertools
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,8 +32,7 @@ from irene.halting.policies import Agreement, Margin, Never, Patience, Random, W
 from irene.halting.policy import Policy
 from irene.halting.selector import Selector
 from irene.models import Member, MemberSpec, build
-from irene.runtime.backend import parse_backend
-from irene.runtime.bench import BenchOptions, at_cost, bench, hardware, load, random_inputs
+from irene.runtime.bench import BenchOptions, Row, at_cost, bench, hardware, load, random_inputs
 from irene.runtime.bench_loops import Alone
 from irene.runtime.buckets import measure
 from irene.runtime.engine import Engine, EngineOptions
@@ -66,10 +68,13 @@ def main() -> None:
     found: dict[str, Any] = {"hardware": hardware(device), "options": {**vars(arguments), "out": None}}
     for part in arguments.parts:
         start = time.perf_counter()
-        found[part] = WORK[part](arguments, device)
+        found[part] = []
+        for row in WORK[part](arguments, device):
+            found[part].append(row)
+            say(part, row)
+            if arguments.out is not None:
+                write_json(arguments.out, found)
         print(f"# {part}: {time.perf_counter() - start:.0f} s", flush=True)
-        if arguments.out is not None:
-            write_json(arguments.out, found)
 
 
 def parse() -> argparse.Namespace:
@@ -106,22 +111,22 @@ def cascade_of(arguments: argparse.Namespace, device: torch.device, policy: str)
     return at_cost(Cascade(members(arguments, device), policy_of(policy, device)), inputs, arguments.cost), inputs
 
 
-def equality(arguments: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+def equality(arguments: argparse.Namespace, device: torch.device) -> Iterator[Row]:
     """Exact where members are; for networks the share of samples that agree, and how far answers are apart."""
-    return {"exact": exact(device), "networks": networks(arguments, device)}
+    yield from exact(device)
+    yield from networks(arguments, device)
 
 
-def exact(device: torch.device) -> list[dict[str, Any]]:
+def exact(device: torch.device) -> Iterator[Row]:
     outputs_NTHK = 2 * torch.randn(2500, 3, 2, 10)
     table = [Lookup(outputs_NTHK[:, t]).to(device) for t in range(3)]
     inputs = torch.arange(2500.0, device=device)[:, None]
-    rows = []
     policies = (Never(), Margin(), Selector(), Agreement(), Patience(), Window(), Random())
     for policy in policies:
         start = Cascade(table, policy.to(device))
         cascade = start if isinstance(policy, Never) else at_cost(start, inputs, 1.6)
         for fuse in (False, True) if policy.name in FUSED else (False,):
-            row: dict[str, Any] = {"policy": policy.name, "fuse": fuse, "unequal": 0, "furthest": 0.0}
+            row: Row = {"members": "exact", "policy": policy.name, "fuse": fuse, "unequal": 0, "furthest": 0.0}
             engine = Engine(cascade, inputs[:1], options=EngineOptions(largest=1024, fuse=fuse))
             recorded = engine.recorded
             sizes = (0, 1, 2, 7, 97, 1000, 1024, 1025, 2500)
@@ -135,13 +140,21 @@ def exact(device: torch.device) -> list[dict[str, Any]]:
             hosted = [batch.cpu() for batch in batches]  # comes over the bus beside the work
             for answer, batch in zip(stream.predict(hosted), batches, strict=True):
                 count(row, answer, cascade.predict(batch))
-            row["recorded"] = recorded
-            say("exact", row)
-            rows.append(row)
-    return rows
+            always_in_pairs(engine)
+            for size in sizes:
+                count(row, engine.predict(inputs[:size]), cascade.predict(inputs[:size]))
+            yield {**row, "recorded": recorded}
 
 
-def count(row: dict[str, Any], found: Prediction, expected: Prediction) -> None:
+def always_in_pairs(engine: Engine) -> None:
+    """Have an engine think that two members at once take no time, where it can run them so."""
+    table = engine.costs
+    if table is not None:
+        pairs = tuple(tuple(0.0 if ms < math.inf else ms for ms in row) for row in table.pairs)
+        engine._stages.costs = dataclasses.replace(table, pairs=pairs)
+
+
+def count(row: Row, found: Prediction, expected: Prediction) -> None:
     same = found.members_used == expected.members_used
     row["unequal"] += int((~same).sum())
     if bool(same.any()):
@@ -149,9 +162,8 @@ def count(row: dict[str, Any], found: Prediction, expected: Prediction) -> None:
     assert torch.equal(found.trace.isnan(), expected.trace.isnan()) or row["unequal"], "traces differ"
 
 
-def networks(arguments: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
+def networks(arguments: argparse.Namespace, device: torch.device) -> Iterator[Row]:
     torch.backends.cudnn.allow_tf32 = False
-    rows = []
     inputs = random_inputs(SHAPE, 4096, device, seed=1)
     for policy in arguments.policies:
         cascade, _ = cascade_of(arguments, device, policy)
@@ -164,7 +176,8 @@ def networks(arguments: argparse.Namespace, device: torch.device) -> list[dict[s
                 "stream": joined(Stream(cascade, inputs, backends=backends).predict(inputs.split(300))),
             }
             for mode, answer in answers.items():
-                row = {
+                yield {
+                    "members": arguments.backbone,
                     "policy": policy,
                     "backend": name,
                     "mode": mode,
@@ -172,10 +185,7 @@ def networks(arguments: argparse.Namespace, device: torch.device) -> list[dict[s
                     "same_labels": float((answer.labels == labels).double().mean()),
                     "mean_cost": float(answer.members_used.double().mean()),
                 }
-                say("networks", row)
-                rows.append(row)
     torch.backends.cudnn.allow_tf32 = True
-    return rows
 
 
 def joined(answers: Iterator[Prediction]) -> Prediction:
@@ -184,28 +194,25 @@ def joined(answers: Iterator[Prediction]) -> Prediction:
     return Prediction(parts[0].task, *(torch.cat(field) for field in zip(*fields, strict=True)))
 
 
-def rows(arguments: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
+def rows(arguments: argparse.Namespace, device: torch.device) -> Iterator[Row]:
     """Every mode at every batch size."""
-    options = BenchOptions(
-        batches=tuple(arguments.batches),
-        backends=tuple(arguments.backends),
-        seconds=arguments.seconds,
-        stream_batches=arguments.stream_batches,
-        samples=arguments.pool,
-    )
-    found = []
     for policy in arguments.policies:
-        print(f"# rows with the {policy} policy", flush=True)
         cascade, inputs = cascade_of(arguments, device, policy)
-        measured = bench(cascade, inputs, options, report=lambda row: say("row", row))
-        found += [{"policy": policy, **row} for row in measured]
-    return found
+        for backend, batch in itertools.product(arguments.backends, arguments.batches):
+            options = BenchOptions(
+                batches=(batch,),
+                backends=(backend,),
+                seconds=arguments.seconds,
+                stream_batches=arguments.stream_batches,
+                samples=arguments.pool,
+            )
+            for row in bench(cascade, inputs, options):
+                yield {"policy": policy, **row}
 
 
-def overhead(arguments: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
+def overhead(arguments: argparse.Namespace, device: torch.device) -> Iterator[Row]:
     """What a stage takes above its member alone, at batch 1024 or the largest asked for below it."""
     batch = max([size for size in arguments.batches if size <= 1024], default=arguments.batches[0])
-    found = []
     for policy in arguments.policies:
         cascade, inputs = cascade_of(arguments, device, policy)
         for name in arguments.backends:
@@ -215,10 +222,7 @@ def overhead(arguments: argparse.Namespace, device: torch.device) -> list[dict[s
                 alone = Alone(backends[1], inputs[torch.arange(batch, device=device) % len(inputs)])
                 row = {"policy": policy, "backend": name, "batch": batch, "fuse": fuse}
                 stages.lists[1][:batch].copy_(torch.arange(batch, device=device))
-                row |= compared(partial(stages.run, 1, batch), alone._program, device)
-                say("overhead", row)
-                found.append(row)
-    return found
+                yield row | compared(partial(stages.run, 1, batch), alone._program, device)
 
 
 def compared(stage: Callable[[], None], member: Callable[[], None], device: torch.device) -> dict[str, float]:
@@ -228,18 +232,13 @@ def compared(stage: Callable[[], None], member: Callable[[], None], device: torc
     return {"stage_ms": stage_ms, "member_ms": member_ms, "share": stage_ms / member_ms - 1}
 
 
-def growth_rows(arguments: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
+def growth_rows(arguments: argparse.Namespace, device: torch.device) -> Iterator[Row]:
     inputs = random_inputs(SHAPE, 64 * 256, device)
-    name, _ = parse_backend(arguments.backends[0])
-    found = growth(
-        members(arguments, device), Margin().to(device), inputs, bucket=256, cost=arguments.cost, backend=name
-    )
-    for row in found:
-        say("growth", row)
-    return found
+    some, policy = members(arguments, device), Margin().to(device)
+    yield from growth(some, policy, inputs, bucket=256, cost=arguments.cost, backend=arguments.backends[0])
 
 
-def flat(arguments: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+def flat(arguments: argparse.Namespace, device: torch.device) -> Iterator[Row]:
     """Many samples through tiny members: memory does not grow with their number."""
     spec = MemberSpec(backbone="mlp", shape=(16,), outputs=10)
     tiny = [build(spec, seed=seed).eval().to(device) for seed in range(3)]
@@ -256,10 +255,8 @@ def flat(arguments: argparse.Namespace, device: torch.device) -> dict[str, Any]:
             peaks.append(torch.cuda.max_memory_allocated(device) if device.type == "cuda" else resident())
     synchronise(device)
     seconds = time.perf_counter() - start
-    row = {"samples": samples, "seconds": seconds, "samples_per_s": samples / seconds}
-    row |= {"peak_slots": stream.peak, "window": stream.window, "bytes_in_course": peaks}
-    say("flat", row)
-    return row
+    row: Row = {"samples": samples, "seconds": seconds, "samples_per_s": samples / seconds}
+    yield {**row, "peak_slots": stream.peak, "window": stream.window, "bytes_in_course": peaks}
 
 
 def resident() -> int:
@@ -267,12 +264,18 @@ def resident() -> int:
     return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
 
 
-def say(kind: str, row: dict[str, Any]) -> None:
+def say(part: str, row: Row) -> None:
     short = {key: round(value, 5) if isinstance(value, float) else value for key, value in row.items()}
-    print(json.dumps({"kind": kind, **short}), flush=True)
+    print(json.dumps({"part": part, **short}), flush=True)
 
 
-WORK = {"equality": equality, "rows": rows, "overhead": overhead, "growth": growth_rows, "flat": flat}
+WORK: dict[str, Callable[[argparse.Namespace, torch.device], Iterator[Row]]] = {
+    "equality": equality,
+    "rows": rows,
+    "overhead": overhead,
+    "growth": growth_rows,
+    "flat": flat,
+}
 
 if __name__ == "__main__":
     main()

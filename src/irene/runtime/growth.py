@@ -11,6 +11,7 @@ from torch import Tensor
 from irene.cascade import Cascade
 from irene.halting.policies import Never
 from irene.halting.policy import Policy
+from irene.runtime.backend import parse_backend
 from irene.runtime.bench import Row, at_cost
 from irene.runtime.recorder import synchronise
 from irene.runtime.stream import Stream, StreamOptions
@@ -36,7 +37,8 @@ def growth(
     """Seconds that the streaming engine takes for 1 to many members, and for the inputs taken once to several times.
 
     Rows of mode `full` run every member on every sample; those of mode `stream` stop early, at about `cost` members a
-    sample. Members are taken from the first on again where more are asked for than given.
+    sample. Members are taken from the first on again where more are asked for than given. `backend` is a name, with a
+    precision if it is not fp32: eager:bf16.
     """
     rows = []
     batches = list(inputs.split(bucket))
@@ -50,11 +52,12 @@ def growth(
 
 def _rows(cascade: Cascade, batches: Sequence[Tensor], cost: float, backend: str, axis: str) -> list[Row]:
     rows = []
+    kind, precision = parse_backend(backend)
     stopping = at_cost(cascade, batches[0], cost)
     never = Cascade(cascade.members, Never(), task=cascade.task)
     for mode, cascade in (("full", never), ("stream", stopping)):
         options = StreamOptions(bucket=len(batches[0]))
-        stream = Stream(cascade, batches[0], backends=backend, options=options)
+        stream = Stream(cascade, batches[0], backends=kind, precision=precision, options=options)
         used, seconds = _best(stream, batches)
         rows.append(
             {

@@ -152,6 +152,7 @@ def always_in_pairs(engine: Engine) -> None:
     if table is not None:
         pairs = tuple(tuple(0.0 if ms < math.inf else ms for ms in row) for row in table.pairs)
         engine._stages.costs = dataclasses.replace(table, pairs=pairs)
+        engine._stages._plans.clear()
 
 
 def count(row: Row, found: Prediction, expected: Prediction) -> None:

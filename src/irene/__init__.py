@@ -12,6 +12,8 @@ __all__ = [
     "Bank",
     "Cascade",
     "Cost",
+    "Engine",
+    "EngineOptions",
     "IreneClassifier",
     "IreneError",
     "IreneRegressor",
@@ -22,6 +24,8 @@ __all__ = [
     "Prediction",
     "Run",
     "Selector",
+    "Stream",
+    "StreamOptions",
     "TrainOptions",
     "fit_policy",
     "load_data",
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
     from irene.mixture import Mixture
     from irene.point import OperatingPoint
     from irene.run import Run
+    from irene.runtime.engine import Engine, EngineOptions
+    from irene.runtime.stream import Stream, StreamOptions
     from irene.training.options import LoopOptions
     from irene.training.train import TrainOptions, train
     from irene.types import Cost, Prediction
@@ -52,6 +58,8 @@ _HOMES = {
     "Bank": "irene.bank",
     "Cascade": "irene.cascade",
     "Cost": "irene.types",
+    "Engine": "irene.runtime.engine",
+    "EngineOptions": "irene.runtime.engine",
     "IreneClassifier": "irene.estimators",
     "IreneError": "irene.errors",
     "IreneRegressor": "irene.estimators",
@@ -62,6 +70,8 @@ _HOMES = {
     "Prediction": "irene.types",
     "Run": "irene.run",
     "Selector": "irene.halting.selector",
+    "Stream": "irene.runtime.stream",
+    "StreamOptions": "irene.runtime.stream",
     "TrainOptions": "irene.training.train",
     "fit_policy": "irene.calibration.fit",
     "load_data": "irene.data.sources",

@@ -136,6 +136,7 @@ def always_from(engine: Engine, first: int) -> None:
     free, never = (0.0,) * len(table.buckets), (math.inf,) * len(table.buckets)
     pairs = tuple(free if stage >= first else never for stage in range(len(table.pairs)))
     engine._stages.costs = replace(table, pairs=pairs)
+    assert not engine._stages._plans
 
 
 def test_members_run_in_pairs_once_it_has_learned_who_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from irene.runtime.recorder import Recorder
 from irene.runtime.torch_backend import compiling
 from irene.types import Prediction
 
+_SHARES = 32  # the share of samples that go on is told to this fraction
 _LARGEST_PAIR = 256  # samples: with more, one member alone fills a GPU
 
 
@@ -88,6 +89,7 @@ class Stages:
             torch.compile(self._settled, fullgraph=True) if self._fused else self._settled
         )
         self._programs: dict[tuple[int, int, int], Callable[[], None]] = {}
+        self._plans: dict[tuple[int, int, int, int], tuple[int, int]] = {}  # made when first asked for
         self.costs = self._warm_up()
 
     @property
@@ -100,7 +102,12 @@ class Stages:
 
     def plan(self, stage: int, count: int, within: int, going: float) -> tuple[int, int]:
         """How many rows to run, and how many stages at once, when so large a share goes on after this one."""
-        return (count, 1) if self.costs is None else self.costs.plan(stage, count, within, going)
+        if self.costs is None:
+            return count, 1
+        key = (stage, count, within, round(_SHARES * going))
+        if key not in self._plans:
+            self._plans[key] = self.costs.plan(stage, count, within, key[3] / _SHARES)
+        return self._plans[key]
 
     @torch.no_grad()
     def run(self, stage: int, rows: int, width: int = 1) -> None:

@@ -1,0 +1,87 @@
+"""Write docs/engine.md from the JSON files in docs/benchmarks.
+
+    python benchmarks/write_engine.py [--check]
+
+`--check` writes nothing and fails if the document does not say what the files say.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+DOCS = HERE.parent / "docs"
+MODES = {"single": "one member", "full": "whole", "plain": "plain", "engine": "engine", "stream": "stream"}
+
+
+def main() -> None:
+    engine, backends = (json.loads((DOCS / f"benchmarks/{name}.json").read_text()) for name in FILES)
+    text = (HERE / "engine.md.in").read_text()
+    for name, part in {
+        "cpu_hardware": machine(engine["hardware"]),
+        "cpu_rows": mode_table(engine["rows"]),
+        "cpu_backends": backend_table(backends["rows"]),
+        "int8_accuracy": int8_accuracy(backends["accuracy"]),
+    }.items():
+        text = text.replace("{{" + name + "}}", part)
+    document = DOCS / "engine.md"
+    if "--check" in sys.argv:
+        stale = not document.exists() or document.read_text() != text
+        sys.exit("docs/engine.md is out of date: run python benchmarks/write_engine.py" if stale else 0)
+    document.write_text(text)
+
+
+FILES = ("engine-cpu", "cpu-backends")
+
+
+def machine(hardware: dict[str, Any]) -> str:
+    return f"{hardware['cpu']}, {hardware['threads']} threads, torch {hardware['torch']}"
+
+
+def mode_table(rows: list[dict[str, Any]]) -> str:
+    """Images a second in every mode, then speed-up, limit and ratio of the engines: one line a backend and batch."""
+    lines = [
+        f"| backend | batch | {' | '.join(MODES.values())} | limit | ratio: plain | engine | stream |",
+        "|---|---|" + "---|" * (len(MODES) + 4),
+    ]
+    settings = dict.fromkeys((row["backend"], row["batch"]) for row in rows)
+    for backend, batch in settings:
+        found = {row["mode"]: row for row in rows if (row["backend"], row["batch"]) == (backend, batch)}
+        speeds = " | ".join(f"{found[mode]['images_per_s']:,.0f}" for mode in MODES)
+        ratios = " | ".join(f"{found[mode]['ratio']:.2f}" for mode in ("plain", "engine", "stream"))
+        lines.append(f"| {backend} | {batch} | {speeds} | {found['stream']['limit']:.2f} | {ratios} |")
+    return "\n".join(lines)
+
+
+def backend_table(rows: list[dict[str, Any]]) -> str:
+    batches = sorted({row["batch"] for row in rows})
+    lines = [
+        "| model | backend | " + " | ".join(f"batch {batch} | x eager" for batch in batches) + " |",
+        "|---|---|" + "---|" * (2 * len(batches)),
+    ]
+    for model, backend, precision in dict.fromkeys((row["model"], row["backend"], row["precision"]) for row in rows):
+        found = {
+            row["batch"]: row
+            for row in rows
+            if (row["model"], row["backend"], row["precision"]) == (model, backend, precision)
+        }
+        cells = " | ".join(f"{found[batch]['images_per_s']:,.0f} | {found[batch]['speedup']:.1f}" for batch in batches)
+        lines.append(f"| {model} | {backend} {precision} | {cells} |")
+    return "\n".join(lines)
+
+
+def int8_accuracy(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "| int8 on digits, thresholds set again | accuracy, fp32 | int8 | same label | same members used |",
+        "|---|---|---|---|---|",
+    ]
+    keys = ("accuracy_fp32", "accuracy_int8", "same_labels", "same_members_used")
+    lines += [f"| {row['backend']} | " + " | ".join(f"{100 * row[key]:.1f} %" for key in keys) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from irene.bank import Bank
 from irene.halting.selector import Selector
+from irene.training.distributed import World
 from irene.training.evidence import Evidence
 from irene.training.selecting import PRICE_DAMPING, PRICE_MOST, PRICE_STEP, Price, expected_terms, fit_selector
 
@@ -78,3 +80,17 @@ def test_a_fitted_selector_costs_what_was_asked_and_sends_on_the_samples_that_ga
     assert expected.mean().item() == pytest.approx(asked, abs=0.05)
     changes = evidence.regret[:, 0] > 1  # the answer of all members is another than the first one's
     assert h_NT[changes, 0].mean() < h_NT[~changes, 0].mean() - 0.2
+
+
+def test_processes_that_train_together_move_one_price() -> None:
+    class Other(World):
+        """Two processes, the other of which always sees a cost of two."""
+
+        def average(self, values: Tensor) -> Tensor:
+            return values.add_(2.0).div_(2)
+
+    prices = [Price(torch.ones(2), asked=1.5, start=0.2, device=CPU, world=world) for world in (World(), Other())]
+    for price in prices:
+        price.charge(CHEAP)  # a cost of one here, one and a half on average
+    assert float(prices[0].value) < 0.2
+    assert float(prices[1].value) == pytest.approx(0.2)

@@ -10,6 +10,7 @@ from irene.data.samples import Samples
 from irene.halting import maths
 from irene.halting.selector import Selector
 from irene.training import losses
+from irene.training.distributed import World
 from irene.training.evidence import Evidence
 from irene.training.loop import Loop
 from irene.training.objective import Objective
@@ -30,7 +31,16 @@ class Price:
     windup, the wish is kept just inside what these members can reach, and the price within PRICE_MOST.
     """
 
-    def __init__(self, costs_T: Tensor, *, asked: float | None, start: float, device: torch.device) -> None:
+    def __init__(
+        self,
+        costs_T: Tensor,
+        *,
+        asked: float | None,
+        start: float,
+        device: torch.device,
+        world: World | None = None,
+    ) -> None:
+        self._world = world or World()
         unit = float(costs_T.max())
         self.costs_T = (costs_T / unit).to(device, torch.float32)
         self.asked = None
@@ -45,7 +55,7 @@ class Price:
         cost = losses.cost_loss(p_BT, self.costs_T[: p_BT.shape[1]])
         if self.asked is None:
             return self.value * cost
-        excess = cost.detach() - self.asked
+        excess = self._world.average(cost.detach().clone()) - self.asked  # one price for all processes
         self.value.add_(PRICE_STEP * excess).clamp_(-PRICE_MOST, PRICE_MOST)
         return (self.value + PRICE_DAMPING * excess) * cost
 

@@ -204,7 +204,9 @@ class _Sequence:
         return cost_vector(self.costs[:steps], self.options.cost_unit)
 
     def _price(self, steps: int | None = None) -> Price:
-        return Price(self._costs(steps), asked=self.options.cost, start=self.price, device=self.training.device)
+        loop = self.training.loop
+        asked = self.options.cost
+        return Price(self._costs(steps), asked=asked, start=self.price, device=loop.device, world=loop.world)
 
     def _bank(self) -> Bank:
         return Bank(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from irene.data import Data
 from irene.errors import MissingExtraError
 from irene.evaluation.experiment import Experiment, Variant
+from irene.evaluation.jobs import Source
 from irene.evaluation.ray_tasks import RayTasks
 from irene.training.options import LoopOptions
 
@@ -26,10 +29,14 @@ class WorkerCrashedError(RayError):
 
 
 class FakeRay(ModuleType):
-    """What is used of ray, in this process: a task is run when it is waited for, the last one first."""
+    """What is used of ray, in this process: a task is run when it is waited for, the last one first.
 
-    def __init__(self) -> None:
+    As with a cluster that was started elsewhere, tasks begin in a folder that is not the caller's.
+    """
+
+    def __init__(self, elsewhere: Path) -> None:
         super().__init__("ray")
+        self.elsewhere = elsewhere
         self.exceptions = SimpleNamespace(RayError=RayError)
         self.tasks: dict[str, Callable[[], Any]] = {}
         self.asked: dict[str, Any] = {}
@@ -43,12 +50,15 @@ class FakeRay(ModuleType):
         self.asked = resources
 
         def decorate(function: Callable[..., Any]) -> Any:
-            def submit(job: Any) -> str:
-                reference = f"task-{len(self.tasks)}-{job.name}"
-                self.tasks[reference] = lambda: function(job)
-                return reference
+            def named(name: str) -> Any:
+                def submit(*arguments: Any) -> str:
+                    reference = f"task-{len(self.tasks)}-{name}"
+                    self.tasks[reference] = lambda: function(*arguments)
+                    return reference
 
-            return SimpleNamespace(remote=submit)
+                return SimpleNamespace(remote=submit)
+
+            return SimpleNamespace(options=named)
 
         return decorate
 
@@ -58,15 +68,16 @@ class FakeRay(ModuleType):
     def get(self, reference: str) -> Any:
         if "snapshot" in reference:
             raise WorkerCrashedError
-        return self.tasks[reference]()
+        with chdir(self.elsewhere):
+            return self.tasks[reference]()
 
     def cancel(self, reference: str, *, force: bool) -> None:
         self.cancelled.append(reference)
 
 
 @pytest.fixture
-def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
-    fake = FakeRay()
+def ray(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> FakeRay:
+    fake = FakeRay(tmp_path_factory.mktemp("elsewhere"))
     monkeypatch.setitem(sys.modules, "ray", fake)
     return fake
 
@@ -87,6 +98,20 @@ def test_each_job_is_a_task_and_a_lost_one_costs_only_itself(ray: FakeRay, blobs
     assert ray.asked == {"num_cpus": 1, "num_gpus": 0}
     assert [run.method for run in done.runs] == ["single", "average"]
     assert done.lost() == {"snapshot-t3-s0": "its Ray worker was lost (WorkerCrashedError)"}
+
+
+def test_paths_mean_what_they_mean_to_the_caller(
+    ray: FakeRay, blobs: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez(tmp_path / "points.npz", x=blobs.train.inputs, y=blobs.train.targets)
+    monkeypatch.chdir(tmp_path)
+    loop = LoopOptions(epochs=1, batch_size=32)
+    experiment = Experiment(
+        data=Source(spec="npz:points.npz"), out=Path("runs"), seeds=1, device="cpu", loop=loop, ray=True
+    )
+    done = experiment.run([Variant(method="single")])
+    assert done.outcomes["single-s0"].status == "finished"
+    assert [run.path for run in done.runs] == [tmp_path / "runs" / "single-s0"]
 
 
 def test_closing_cancels(ray: FakeRay, blobs: Data, tmp_path: Path) -> None:

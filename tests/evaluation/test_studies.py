@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,6 +124,24 @@ def test_pareto_takes_thresholds_from_heldout_samples(studied: list[Run]) -> Non
     assert point["cost"] == pytest.approx(np.mean(costs), abs=0.05)
     assert point["quality"] == pytest.approx(np.mean(rights), abs=0.02)
     assert data["curves"]["confidence (WoC)"][level]["gain"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+
+
+def test_pareto_shows_the_interval_of_every_line_in_full() -> None:
+    def line(quality: float) -> list[dict[str, Any]]:
+        around = {"quality": quality, "low": quality - 0.05, "high": quality + 0.04}
+        gain = {"mean": 0.0, "low": -0.01, "high": 0.01}
+        return [{"asked": cost, "cost": cost, **around, "gain": gain} for cost in np.linspace(1, 3, 13)]
+
+    names = ("IRENE", "confidence (WoC)", "margin, temperature", "change predictor")
+    curves = {name: line(0.9 + index / 1000) for index, name in enumerate(names)}
+    whole = [point for point in line(0.9) if point["cost"] in (1, 2, 3)]
+    data = {"task": "classification", "plainest": names[1], "curves": curves, "first members": whole}
+    upper, _ = STUDIES["pareto"].draw(data).axes
+    bars = {str(one.get_label()): one.lines[2][0].get_segments() for one in upper.containers}
+    assert {name: len(bars[name]) for name in names} == dict.fromkeys(names, 3)
+    assert len({segment[0][0] for name in names for segment in bars[name]}) == 12, "none hides another"
+    low, high = upper.get_ylim()
+    assert all(low < end[1] < high for segments in bars.values() for segment in segments for end in segment)
 
 
 def test_size_reads_nested_ensembles_off_the_largest(studied: list[Run]) -> None:

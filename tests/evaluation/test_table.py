@@ -54,10 +54,19 @@ def test_mean_and_spread_over_seeds(table: Table, seeds: dict[str, list[Run]]) -
     assert [row.name for row in table.rows] == list(METHODS)
     for row in table.rows:
         assert row.seeds == (0, 1, 2)
-        for name in ("accuracy", "cost", "flops", "ms", "nll", "ece"):
+        for name in ("accuracy", "cost", "flops", "ms", "nll", "ece", "brier", "error_auroc"):
             values = [run.figures["test"][name] for run in seeds[row.method]]
             assert row.figures[name].mean == pytest.approx(np.mean(values))
             assert row.figures[name].spread == pytest.approx(np.std(values, ddof=1))
+        shares = [run.figures["test"]["used"] for run in seeds[row.method]]
+        assert row.used == pytest.approx(np.mean(shares, axis=0))
+
+
+def test_a_figure_that_some_seed_does_not_have() -> None:
+    """Without an error there is nothing to detect."""
+    found = Spread.of([0.9, math.nan])
+    assert math.isnan(found.mean)
+    assert math.isnan(found.spread)
 
 
 def test_the_gain_is_paired_by_sample_and_pooled_over_seeds(table: Table, seeds: dict[str, list[Run]]) -> None:
@@ -159,7 +168,15 @@ def made_up() -> Table:
         other = {key: Spread.of([1.0, 3.0]) for key in ("cost", "ms", "nll", "ece")}
         figures = {"accuracy": Spread.of(accuracy), "flops": Spread.of([2.5e6, 2.5e6]), **other}
         return Row(
-            name=name, method="m", members=3, seeds=(0, 1), runs=("a", "b"), figures=figures, utility=utility, gain=None
+            name=name,
+            method="m",
+            members=3,
+            seeds=(0, 1),
+            runs=("a", "b"),
+            figures=figures,
+            used=(0.75, 0.25),
+            utility=utility,
+            gain=None,
         )
 
     rows = [row("one_a", (0.9, 0.92), 1.0), row("two|b", (0.8, 0.8), math.nan)]
@@ -186,6 +203,7 @@ def test_the_best_is_marked_in_every_format() -> None:
 
     lines = list(csv.DictReader(StringIO(as_csv(table))))
     assert float(lines[0]["accuracy"]) == pytest.approx(0.91)
+    assert (lines[0]["used_1"], lines[0]["used_2"]) == ("0.75", "0.25")
     assert lines[1]["utility"] == lines[1]["gain_low"] == ""
     assert "1,234 test samples" in note(table)
 
@@ -196,5 +214,9 @@ def test_the_files_are_written(table: Table, tmp_path: Path) -> None:
     assert [row["name"] for row in found["rows"]] == list(METHODS)
     assert found["rows"][0]["accuracy"]["by_seed"] == list(table.rows[0].figures["accuracy"].by_seed)
     assert found["reference"] == "average"
+    assert found["rows"][2]["used"] == list(table.rows[2].used)
+    assert found["rows"][2]["brier"]["mean"] == table.rows[2].figures["brier"].mean
+    header = (tmp_path / "table.csv").read_text().splitlines()[0].split(",")
+    assert {"brier", "error_auroc", "error_auroc_spread", "used_3"} <= set(header)
     for figure in ("accuracy", "nll", "cost"):
         assert {row["name"] for row in found["rows"] if figure in row["best"]} == table.best(figure)

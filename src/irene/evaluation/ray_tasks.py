@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from typing import Any
 
 from irene.errors import MissingExtraError
@@ -18,13 +20,14 @@ class RayTasks:
             raise MissingExtraError("ray", "ray") from None
         self._ray: Any = ray
         ray.init(ignore_reinit_error=True, log_to_driver=False)
-        self._do = ray.remote(num_cpus=1, num_gpus=gpus)(do)
+        self._do = ray.remote(num_cpus=1, num_gpus=gpus)(_do_from)
+        self._folder = os.getcwd()
         self._running: dict[Any, Job] = {}
         self.slots = 1_000_000  # Ray itself knows how many fit
 
     def start(self, job: Job) -> None:
         """Submit a job."""
-        self._running[self._do.remote(job)] = job
+        self._running[self._do.options(name=job.name).remote(self._folder, job)] = job
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """The jobs that ended, at the latest after some seconds."""
@@ -43,3 +46,10 @@ class RayTasks:
         except self._ray.exceptions.RayError as error:
             return Outcome("lost", f"its Ray worker was lost ({type(error).__name__})")
         return outcome
+
+
+def _do_from(folder: str, job: Job) -> Outcome:
+    """Do a job where relative paths of data mean what they mean to the one who gave them."""
+    with suppress(OSError):  # a machine without that folder can still do jobs whose data has a name or a whole path
+        os.chdir(folder)  # workers begin where their cluster was started
+    return do(job)

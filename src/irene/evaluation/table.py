@@ -24,12 +24,17 @@ FIGURES: dict[Task, tuple[str, ...]] = {
     "classification": ("accuracy", "cost", "flops", "ms", "nll", "ece"),
     "regression": ("rmse", "mae", "r2", "cost", "flops", "ms"),
 }
+# What the files say beyond what is shown: top-5 where there are five classes, AUROC of error detection and so on.
+MORE: dict[Task, tuple[str, ...]] = {"classification": ("top5", "brier", "error_auroc"), "regression": ("mse",)}
 HIGHER_IS_BETTER = frozenset({"accuracy", "r2", "utility"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """A figure over seeds: its mean, its standard deviation (NaN for one seed) and the values."""
+    """A figure over seeds: its mean, its standard deviation (NaN for one seed) and the values.
+
+    Where the figure is not defined for some seed, as the AUROC of errors without an error, mean and spread are NaN.
+    """
 
     mean: float
     spread: float
@@ -38,8 +43,9 @@ class Spread:
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread:
         found = tuple(values)
-        spread = statistics.stdev(found) if len(found) > 1 else math.nan
-        return cls(mean=statistics.fmean(found), spread=spread, by_seed=found)
+        mean = statistics.fmean(found)
+        spread = statistics.stdev(found) if len(found) > 1 and not math.isnan(mean) else math.nan
+        return cls(mean=mean, spread=spread, by_seed=found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +67,7 @@ class Row:
     seeds: tuple[int, ...]
     runs: tuple[str, ...]
     figures: dict[str, Spread]
+    used: tuple[float, ...]  # share of samples that used 1, 2, ... members, averaged over seeds
     utility: float  # of the mean accuracy at the mean cost; NaN where it is not defined
     gain: Gain | None  # None for the reference itself
 
@@ -156,14 +163,15 @@ def _row(
     name: str, ones: Sequence[Evaluation], against: Sequence[Evaluation] | None, everyone: Sequence[Evaluation]
 ) -> Row:
     task = ones[0].bank.task
-    figures = {figure: Spread.of(one.figures[figure] for one in ones) for figure in FIGURES[task]}
+    known = [figure for figure in (*FIGURES[task], *MORE[task]) if figure in ones[0].figures]
     return Row(
         name=name,
         method=ones[0].run.method,
         members=ones[0].bank.steps,
         seeds=tuple(_seed(one) for one in ones),
         runs=tuple(str(one.run.path) for one in ones),
-        figures=figures,
+        figures={figure: Spread.of(one.figures[figure] for one in ones) for figure in known},
+        used=tuple(map(statistics.fmean, zip(*(one.figures["used"] for one in ones), strict=True))),
         utility=_utility(ones, everyone) if task == "classification" else math.nan,
         gain=None if against is None else gain(ones, against),
     )
@@ -231,6 +239,7 @@ def as_dict(table: Table) -> dict[str, Any]:
                 "seeds": list(row.seeds),
                 "runs": list(row.runs),
                 **{name: vars(value) for name, value in row.figures.items()},
+                "used": list(row.used),
                 "utility": row.utility,
                 "gain": None if row.gain is None else vars(row.gain),
                 "best": [figure for figure in table.columns if row.name in table.best(figure)],

@@ -76,14 +76,17 @@ def write_table(table: Table, folder: Path) -> list[Path]:
 
 
 def as_csv(table: Table) -> str:
-    """All digits, one column a number."""
+    """All figures with all digits, one column a number; used_2 is the share of samples that used two members."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    figures = [name for name in table.columns if name != "utility"]
+    figures = list(table.rows[0].figures)
+    most = max(len(row.used) for row in table.rows)
     named = [column for name in figures for column in (name, f"{name}_spread")]
-    writer.writerow(["name", "method", "members", "seeds", *named, "utility", "gain", "gain_low", "gain_high"])
+    named += [*(f"used_{count}" for count in range(1, most + 1)), "utility", "gain", "gain_low", "gain_high"]
+    writer.writerow(["name", "method", "members", "seeds", *named])
     for row in table.rows:
         values = [value for name in figures for value in (row.figures[name].mean, row.figures[name].spread)]
+        values += [*row.used, *[0.0] * (most - len(row.used))]
         gained = [math.nan] * 3 if row.gain is None else [row.gain.mean, row.gain.low, row.gain.high]
         numbers = ["" if math.isnan(value) else repr(value) for value in (*values, row.utility, *gained)]
         writer.writerow([row.name, row.method, row.members, len(row.seeds), *numbers])

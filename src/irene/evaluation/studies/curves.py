@@ -64,7 +64,8 @@ def draw(data: Data) -> Figure:
             axes.set_yscale("log")
     for axes in panels[len(terms) :]:
         axes.set_visible(False)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
+    title = "mean ± deviation\nover seeds" if len(data["runs"]) > 1 else None
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", title=title)
     return figure
 
 

@@ -97,10 +97,9 @@ def _draw_quality(axes: Axes, data: Data) -> None:
     axes.set_xlabel("members")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if data["task"] == "classification":
-        axes.set_ylabel("accuracy")
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    else:
-        axes.set_ylabel("RMSE")
+    name = "accuracy" if data["task"] == "classification" else "RMSE"
+    axes.set_ylabel(f"{name}, ± deviation over seeds" if len(data["runs"]) > 1 else name)
 
 
 def _draw_smallest(axes: Axes, data: Data) -> None:
@@ -108,9 +107,15 @@ def _draw_smallest(axes: Axes, data: Data) -> None:
     shares = [figure["mean"] for figure in data["smallest"]]
     colours = [COLOURS[0]] * (len(names) - 1) + [COLOURS[7]]
     bars = axes.bar(names, shares, color=colours, width=0.66)
-    axes.bar_label(bars, [f"{share:.2%}" for share in shares], color=INK, fontsize=8, padding=2)
+    axes.bar_label(bars, [f"{share:.2%}" if share else "" for share in shares], color=INK, fontsize=8, padding=2)
     axes.set_yscale("log")  # nearly all samples need one member: the others would not be seen
-    axes.set_ylim(bottom=min(share for share in shares if share > 0) / 2, top=3)
+    lowest = min(share for share in shares if share > 0) / 2
+    axes.set_ylim(bottom=lowest, top=3)
+    for place, share in enumerate(shares):
+        if not share:  # no bar, which a label could be put on
+            axes.annotate(
+                "none", (place, lowest), xytext=(0, 3), textcoords="offset points", ha="center", color=INK, fontsize=8
+            )
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
     axes.grid(axis="x", visible=False)
     axes.set_xlabel("members until the answer is right")

@@ -29,6 +29,7 @@ from irene.run import Run
 from irene.types import Task
 
 LEVELS = 13
+EVERY = 4  # of the costs, one shows the interval of a line
 IRENE, PREFIX = "IRENE", "first members"
 # What stops the members of the average ensemble: a policy, and whether each member gets a temperature.
 POLICIES: dict[Task, dict[str, tuple[str, bool]]] = {
@@ -138,23 +139,15 @@ def draw(data: Data) -> Figure:
         alpha=0.75,
         label="first members, no policy",
     )
-    upper.set_ylim(*_limits([point["quality"] for points in (whole, *data["curves"].values()) for point in points]))
-    upper.set_ylabel("accuracy" if classes else "RMSE")
+    upper.set_ylabel(f"{'accuracy' if classes else 'RMSE'}, 95 % intervals")
     if classes:
         upper.yaxis.set_major_formatter(PercentFormatter(1.0))
     lower.axhline(0, color=INK, lw=0.8, alpha=0.5)
     _cheap_end_first(lower, whole[-1]["cost"])
     lower.set_xlabel("mean cost, members a sample")
-    lower.set_ylabel(f"{'points' if classes else 'squared error saved'}\nagainst {data['plainest'].split()[0]}")
+    lower.set_ylabel(f"{'points' if classes else 'squared error saved'}\nagainst {data['plainest'].split()[0]}, 95 %")
     figure.legend(loc="outside right upper")
     return figure
-
-
-def _limits(values: Sequence[float]) -> tuple[float, float]:
-    """An axis that shows the lines; intervals, which are wider by far, may leave it."""
-    low, high = min(values), max(values)
-    room = 0.25 * (high - low) or 0.01
-    return low - room, high + room
 
 
 def _cheap_end_first(axes: Axes, most: float) -> None:
@@ -167,17 +160,27 @@ def _cheap_end_first(axes: Axes, most: float) -> None:
 
 
 def _line(axes: Axes, points: Sequence[dict[str, Any]], name: str, colour: str, order: int) -> None:
+    """A line with intervals, each line's at other costs, as they would hide each other."""
     cost, quality = ([point[key] for point in points] for key in ("cost", "quality"))
-    axes.plot(cost, quality, color=colour, marker="o", ms=3.5, label=name, zorder=4 - order / 10, clip_on=False)
-    if order == 0:
-        low, high = ([point[key] for point in points] for key in ("low", "high"))
-        axes.fill_between(cost, low, high, color=colour, alpha=0.12, lw=0, label=f"{name}, 95 % interval")
+    axes.errorbar(
+        cost,
+        quality,
+        yerr=[[abs(point["quality"] - point[end]) for point in points] for end in ("low", "high")],
+        errorevery=(order + 1, EVERY),
+        color=colour,
+        marker="o",
+        ms=3.5,
+        elinewidth=1.2,
+        label=name,
+        zorder=4 - order / 10,
+        clip_on=False,
+    )
 
 
 def _gains(axes: Axes, points: Sequence[dict[str, Any]], colour: str, unit: float) -> None:
     cost = [point["cost"] for point in points]
     mean, low, high = ([unit * point["gain"][key] for point in points] for key in ("mean", "low", "high"))
-    axes.plot(cost, mean, color=colour, marker="o", ms=3.5)
+    axes.plot(cost, mean, color=colour, marker="o", ms=3.5, clip_on=False)
     axes.fill_between(cost, low, high, color=colour, alpha=0.12, lw=0)
 
 

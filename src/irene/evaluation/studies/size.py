@@ -102,7 +102,7 @@ def draw(data: Data) -> Figure:
         if points:
             _draw_method(left, right, method, points, COLOURS[index], aside=0.06 * (index - 2))
     left.axhline(data["single"], color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)), label="one model")
-    left.set_ylabel("accuracy")
+    left.set_ylabel("accuracy, ± deviation over seeds" if len(data["runs"]) > 1 else "accuracy")
     left.yaxis.set_major_formatter(PercentFormatter(1.0))
     right.axhline(1, color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)))
     right.set_ylabel(f"utility, log scale from {LEAST:g} or less")

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks/paper"))
+import figures
 
 ROOT = Path(__file__).parents[1]
 
@@ -12,3 +17,16 @@ def test_the_documents_say_what_the_committed_figures_say() -> None:
         [sys.executable, "benchmarks/paper/write.py", "--check"], check=False, cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_every_figure_is_drawn_from_committed_numbers_and_shown() -> None:
+    drawn = set(figures.drawn())
+    assert drawn == {path.name for path in (ROOT / "docs/figures").glob("*.svg")}
+    assert drawn == set(re.findall(r"\(figures/(.*?)\)", (ROOT / "docs/results.md").read_text()))
+
+
+def test_committed_numbers_name_no_folder_of_the_machine_they_were_collected_on() -> None:
+    for name in ("results.json", "figures.json"):
+        text = (ROOT / "benchmarks/paper" / name).read_text()
+        json.loads(text)
+        assert not re.search(r'"/', text)

@@ -1,8 +1,9 @@
-"""Turn the packed runs of the study into benchmarks/paper/results.json.
+"""Turn the packed runs of the study into benchmarks/paper/results.json and figures.json.
 
     python benchmarks/paper/collect.py DIR
 
-DIR holds the unpacked tars that train.py left, one folder a run. Everything is a replay of banks: nothing is trained.
+DIR holds the unpacked tars that train.py left, one folder a run. Everything is a replay of banks: nothing is trained
+but policies. write.py and figures.py make documents and pictures of the two files.
 """
 
 from __future__ import annotations
@@ -14,138 +15,200 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from against import against, asked_and_realised, small_first
+from packed import TABLE_MEMBERS, Packed, Setting, Study
+
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
+from irene.evaluation import studies
 from irene.evaluation.evaluate import figures_of
 from irene.evaluation.metrics import utility
+from irene.files import as_json
 from irene.halting.policies import Confidence
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.training.methods.woc import choose_threshold
 
-HERE = Path(__file__).parent
-HARDWARE = "NVIDIA H200, torch 2.11, bf16"
-KEPT = ("accuracy", "cost", "flops", "nll", "ece")
+HERE = Path(__file__).resolve().parent
+KEPT = ("accuracy", "cost", "nll", "ece", "flops", "ms")
+IRENE, FOLDS = "irene at 1.3", "irene at 1.3 out-of-fold"
 
 
 def main() -> None:
-    runs = [read(folder) for folder in sorted(Path(sys.argv[1]).iterdir()) if (folder / "run.json").exists()]
-    rows = [row for run in runs for row in rows_of(run)]
-    add_utilities(rows)
-    training = {run["name"]: progress(run) for run in runs if run["method"] == "irene"}
-    content = {"hardware": HARDWARE, "rows": rows, "training": training, "speed": speed(runs)}
-    (HERE / "results.json").write_text(json.dumps(content, indent=1) + "\n")
-    print(f"{len(rows)} rows of {len(runs)} runs")
-
-
-def read(folder: Path) -> dict[str, Any]:
-    manifest = json.loads((folder / "run.json").read_text())
-    banks = {split: Bank.load(folder / "banks" / f"{split}.safetensors") for split in ("heldout", "test")}
-    epochs = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return {**manifest, "name": folder.name, "loaded": banks, "lines": epochs}
-
-
-def rows_of(run: dict[str, Any]) -> list[dict[str, Any]]:
-    """The run itself and, for an average ensemble, the methods that share its members."""
-    heldout, test = run["loaded"]["heldout"], run["loaded"]["test"]
-    about = {
-        "dataset": run["data"]["data"],
-        "backbone": "+".join(run["backbones"]) if len(set(run["backbones"])) > 1 else run["backbones"][0],
-        "members": len(run["backbones"]),
-        "seed": run["seed"],
-        "epochs": run["options"]["loop"]["epochs"],
-        "train_s": round(run["seconds"], 1),
+    study = Study.read(Path(sys.argv[1]))
+    rows = add_utilities(true_costs([row for run in study.runs for row in rows_of(run, alone=study.alone(run))]))
+    found = {
+        "rows": rows,
+        "against": against(study, IRENE, FOLDS),
+        "asked": asked_and_realised(study, IRENE, FOLDS),
+        "small_first": small_first(study),
+        "training": {run.name: progress(run) for run in study.runs if run.method == "irene"},
+        "speed": [speed(run) for run in study.runs if run.method == "average" and study.alone(run)],
     }
-    if run["method"] != "average":
-        return [{**about, "method": label(run), **kept(run["figures"]["test"])}]
+    write(HERE / "results.json", found)
+    write(HERE / "figures.json", pictures(study))
+    print(f"{len(rows)} rows of {len(study.runs)} runs")
 
-    def replayed(method: str, bank: Bank, policy: Policy | None = None, aggregation: Aggregation | None = None) -> Any:
-        return {
-            **about,
-            "method": method,
-            **kept(figures_of(bank.replay(policy, aggregation), bank.targets, bank.costs)),
-        }
 
-    margin = fit_policy(heldout, "margin", cost=1.3)
-    change = fit_policy(heldout, "change", cost=1.3)
+def write(path: Path, content: dict[str, Any]) -> None:
+    """JSON with one line for each entry of each part, which keeps changes readable."""
+    parts = []
+    for name, part in as_json(content).items():
+        if isinstance(part, list):
+            lines = [json.dumps(entry) for entry in part]
+            ends = "[]"
+        else:
+            lines = [f"{json.dumps(key)}: {json.dumps(entry)}" for key, entry in part.items()]
+            ends = "{}"
+        parts.append(f"{json.dumps(name)}: {ends[0]}\n" + ",\n".join(f" {line}" for line in lines) + f"\n{ends[1]}")
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def rows_of(run: Packed, *, alone: bool) -> list[dict[str, Any]]:
+    """The run itself and, for an average ensemble, the methods that share its members.
+
+    `alone` says whether the run had the card to itself: `train_s` and `ms` of one that had not are no measure.
+    """
+    setting = run.setting
+    version = run.manifest["environment"]["torch"].split("+")[0]
+    about = {
+        "dataset": setting.dataset,
+        "backbone": setting.backbone,
+        "members": len(run.backbones),
+        "seed": run.seed,
+        "epochs": setting.epochs,
+        "images": setting.images,
+        "train_s": round(run.manifest["seconds"], 1),
+        "alone": alone,
+        "hardware": f"NVIDIA H200, torch {version}, bf16",
+    }
+
+    def row(method: str, figures: dict[str, Any], **changes: Any) -> dict[str, Any]:
+        return {**about, "method": method, **{key: figures[key] for key in KEPT}, **changes}
+
+    if run.method != "average":
+        return [row(run.label, run.figures["test"])]
+    test = run.bank("test")
+
+    def replayed(bank: Bank, policy: Policy | None = None, aggregation: Aggregation | None = None) -> dict[str, Any]:
+        return figures_of(bank.replay(policy, aggregation), bank.targets, bank.costs)
+
+    count = len(run.backbones)
+    size = run.label.removeprefix("average")
+    rows = [row(run.label, replayed(test))]
+    if count == TABLE_MEMBERS:  # the first member of a larger ensemble is the same one
+        train_s = round(run.manifest["seconds"] / count, 1)
+        rows.insert(0, row("single", replayed(test.members([0])), members=1, train_s=train_s))
+    if run.has_heldout:
+        heldout = run.bank("heldout")
+        confidence = Confidence(choose_threshold(heldout.trajectory(Confidence()), heldout.targets))
+        margin, change = (fit_policy(heldout, name, cost=1.3) for name in ("margin", "change"))
+        rows += [
+            row(f"woc{size}", replayed(test, confidence)),
+            row(f"average{size}, margin + temperature at 1.3", replayed(test, margin.policy, margin.aggregation)),
+            row(f"average{size}, change predictor at 1.3", replayed(test, change.policy, change.aggregation)),
+        ]
+    return rows
+
+
+def setting_of(row: dict[str, Any]) -> Setting:
+    return Setting(row["dataset"], row["backbone"], row["epochs"], row["images"])
+
+
+def true_costs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cost of a network that computes as several do is its FLOPs over those of the single one."""
+    single = {setting_of(row): row["flops"] for row in rows if row["method"] == "single"}
     return [
-        replayed("single", test.members([0])) | {"train_s": round(run["seconds"] / about["members"], 1)},
-        replayed("average", test),
-        replayed("woc", test, Confidence(choose_threshold(heldout.trajectory(Confidence()), heldout.targets))),
-        replayed("average, margin + temperature at 1.3", test, margin.policy, margin.aggregation),
-        replayed("average, change predictor at 1.3", test, change.policy, change.aggregation),
+        {**row, "cost": row["flops"] / single[setting_of(row)]}
+        if row["method"] in ("mimo", "batch-ensemble") and setting_of(row) in single
+        else row
+        for row in rows
     ]
 
 
-def label(run: dict[str, Any]) -> str:
-    own = run["options"]["method"]
-    if run["method"] != "irene":
-        return str(run["method"])
-    parts = ["irene"]
-    if own["recipe"] == "paper":
-        parts.append("paper's recipe")
-    elif own["cost_unit"] == "members":
-        parts.append(f"at {own['cost']:g}")
-    else:
-        parts.append(f"at {own['cost'] / 1.11085e9:.2g} ResNet-18 FLOPs")
-    if own["selector_data"] == "folds":
-        parts.append("out-of-fold")
-    return " ".join(parts)
-
-
-def kept(figures: dict[str, Any]) -> dict[str, float]:
-    return {key: figures[key] for key in KEPT}
-
-
-def add_utilities(rows: list[dict[str, Any]]) -> None:
-    """Utility against the mean single and average of the same setting."""
-    means: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+def add_utilities(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Utility against the mean single and the mean average of three of the same setting."""
+    accuracies: dict[tuple[Setting, str], list[float]] = defaultdict(list)
     for row in rows:
-        means[row["dataset"], row["backbone"], row["method"]].append(row["accuracy"])
-    for row in rows:
-        single = means.get((row["dataset"], row["backbone"], "single"))
-        average = means.get((row["dataset"], row["backbone"], "average"))
-        row["utility"] = None
-        if single and average:
-            reference = {"single": statistics.mean(single), "average": statistics.mean(average)}
-            row["utility"] = utility(row["accuracy"], row["cost"], **reference)
+        accuracies[setting_of(row), row["method"]].append(row["accuracy"])
+    mean = {key: statistics.mean(values) for key, values in accuracies.items()}
+
+    def of(row: dict[str, Any]) -> float | None:
+        single, average = (mean.get((setting_of(row), name)) for name in ("single", "average"))
+        if single is None or average is None:
+            return None
+        return utility(row["accuracy"], row["cost"], single=single, average=average)
+
+    return [{**row, "utility": of(row)} for row in rows]
 
 
-def progress(run: dict[str, Any]) -> dict[str, Any]:
+def progress(run: Packed) -> dict[str, Any]:
     """Seconds an epoch of each member, and S(t) and the expected cost over training."""
-    stages: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for line in run["lines"]:
-        if line["stage"].startswith("member"):
-            stages[line["stage"]].append(line)
     wanted = ("S2", "S3", "S4", "expected_members", "price")
     return {
         stage: {
             "median_epoch_s": round(statistics.median(line["seconds"] for line in lines), 4),
             **{key: [round(line[key], 4) for line in lines] for key in wanted if key in lines[0]},
         }
-        for stage, lines in stages.items()
+        for stage, lines in run.epochs().items()
+        if stage.startswith("member") and "fold" not in stage
     }
 
 
-def speed(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Images a second and TFLOP/s of plain training, from the median epoch of each average run."""
-    found = []
-    for run in runs:
-        if run["method"] != "average":
-            continue
-        seconds = statistics.median(line["seconds"] for line in run["lines"])
-        batch = run["options"]["loop"]["batch_size"]
-        images = run["data"]["sizes"]["train"] // batch * batch
-        flops = run["loaded"]["test"].costs[0].flops
-        found.append(
-            {
-                "run": run["name"],
-                "epoch_s": round(seconds, 4),
-                "images_per_s": round(images / seconds),
-                "tflops": round(3 * flops * images / seconds / 1e12, 1),
-            }
-        )
+def speed(run: Packed) -> dict[str, Any]:
+    """Images a second and TFLOP/s of plain training, from the median epoch."""
+    flops, rate = run.costs[0].flops, run.rate()
+    return {
+        "run": run.name,
+        "backbone": run.backbones[0],
+        "epoch_s": round(statistics.median(line["seconds"] for line in next(iter(run.epochs().values()))), 4),
+        "images_per_s": round(rate / (3 * flops)),
+        "tflops": round(rate / 1e12, 1),
+    }
+
+
+def pictures(study: Study) -> dict[str, Any]:
+    """What the figures show, by study of the package and setting; a study that lacks runs has no entry.
+
+    Of the lengths of training of a backbone on a data set, the one with most members, seeds and epochs is shown.
+    """
+    best: dict[tuple[str, str, str], tuple[tuple[int, int, int], Setting, list[Packed]]] = {}
+    for setting in study.settings():
+        for name, runs in wanted(study, setting).items():
+            place = (name, setting.dataset, setting.backbone)
+            size, seeds = max(len(run.backbones) for run in runs), len({run.seed for run in runs})
+            rank = (size, min(seeds, 3), setting.epochs)
+            if place not in best or rank > best[place][0]:
+                best[place] = rank, setting, runs
+    found: dict[str, dict[str, Any]] = {name: {} for name in ("members", "pareto", "size", "ablation", "curves")}
+    for (name, _, _), (_, setting, runs) in best.items():
+        found[name][setting.slug] = shortened(as_json(studies.find_study(name).measure(runs)))
     return found
+
+
+def wanted(study: Study, setting: Setting) -> dict[str, list[Packed]]:
+    """The runs that each study of the package can be made of in a setting; those of label noise are not shown."""
+    runs = [run for run in study.runs if run.setting == setting and run.has_heldout and "+" not in setting.dataset]
+    irenes, averages = ([run for run in runs if run.label == label] for label in (IRENE, "average"))
+    larger = [run for run in runs if run.label.startswith("average of ")] or averages
+    of_other_sizes = [run for run in runs if run.label.startswith(f"{IRENE} of ") or run.method in ("snapshot", "fge")]
+    ablated = [run for run in runs if run.label.startswith(f"{IRENE} without ")]
+    found = {"members": larger, "curves": irenes}
+    if averages and irenes:
+        found["pareto"] = [*averages, *irenes]
+        found["size"] = [*larger, *irenes, *of_other_sizes]
+        found["ablation"] = [*averages, *irenes, *ablated] if ablated else []
+    return {name: chosen for name, chosen in found.items() if chosen}
+
+
+def shortened(value: Any) -> Any:
+    """With the names of runs in place of their folders, without figures of single seeds, in five digits."""
+    if isinstance(value, dict):
+        names = {"runs": [Path(path).name for path in value["runs"]]} if "runs" in value else {}
+        return {key: shortened(part) for key, part in value.items() if key != "by_seed"} | names
+    if isinstance(value, list):
+        return [shortened(part) for part in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 if __name__ == "__main__":

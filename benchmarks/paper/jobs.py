@@ -1,13 +1,28 @@
-"""What the study trains: one job a data set, backbone, method and seed."""
+"""What the study trains: one job a data set, backbone, method and seed.
+
+The budget is counted in epochs of one network, and is the same for all: every network that answers has seen `epochs`
+epochs of the training images.
+
+- average and IRENE: `epochs` for each of T members. Out-of-fold IRENE trains two more models on half of the images for
+  each member, which is `epochs` again.
+- snapshot: T cycles of `epochs`, each from where the last one ended (and not one training cut in T).
+- FGE: `epochs` for the start, and cycles so long that the whole takes T times `epochs` as well.
+- mixtures of experts: the experts see every batch together for `epochs`; their feature extractor takes `epochs` more.
+- DivE2: as the experts; its extractor takes a fifth of `epochs`.
+- MIMO and BatchEnsemble: one network, hence `epochs` once. BatchEnsemble computes all its sub-models in each step.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 from irene.training.joint import LossWeights
-from irene.training.methods.irene import IreneOptions
+from irene.training.methods.batch_ensemble import BatchEnsembleOptions
+from irene.training.methods.fge import FgeOptions
+from irene.training.methods.irene import IreneOptions, Part
+from irene.training.methods.snapshot import SnapshotOptions
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.schedules import Schedule
 from irene.training.train import TrainOptions
@@ -20,6 +35,7 @@ SHORT = LoopOptions(
     compile=True,
 )
 LONGER = replace(SHORT, epochs=60)
+LONG = replace(SHORT, epochs=200)  # as many as the paper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +49,7 @@ class Job:
     variant: str = ""
     method_options: Any = None
     loop: LoopOptions = field(default_factory=lambda: SHORT)
+    heldout: int | None = None  # images that no member trains on; None: a tenth
 
     @property
     def name(self) -> str:
@@ -41,41 +58,64 @@ class Job:
 
     @property
     def options(self) -> TrainOptions:
-        return TrainOptions(members=len(self.backbones), backbones=self.backbones, seed=self.seed)
+        return TrainOptions(members=len(self.backbones), backbones=self.backbones, seed=self.seed, heldout=self.heldout)
+
+
+SEEDS = range(3)
+DATASETS = ("cifar10", "cifar100")
+R18, R32 = ("resnet18",) * 3, ("resnet32",) * 3
+SMALL_FIRST = ("resnet32", "resnet32", "resnet18", "resnet18")
+R18_FLOPS = 1.11085e9
 
 
 def irene(variant: str = "", **options: Any) -> dict[str, Any]:
     return {"method": "irene", "variant": variant, "method_options": IreneOptions(**options)}
 
 
-R18, R32 = ("resnet18",) * 3, ("resnet32",) * 3
-SMALL_FIRST = ("resnet32", "resnet32", "resnet18", "resnet18")
-R18_FLOPS = 1.11085e9
-
-HALF = irene("half-flops", cost=0.5 * R18_FLOPS, cost_unit="flops")
-FOLDS = irene("folds", selector_data="folds")
-PAPER = irene("paper", recipe="paper", loss_weights=LossWeights(ensemble=0.01, cost=0.01, rank=0.1))
-SEEDS = range(3)
-
-
 def jobs(dataset: str, backbones: tuple[str, ...], seeds: Iterable[int] = SEEDS, **about: Any) -> list[Job]:
     return [Job(dataset=dataset, backbones=backbones, seed=seed, **about) for seed in seeds]
 
 
-AVERAGE = {"method": "average"}
+def everywhere(seeds: Iterable[int] = SEEDS, **about: Any) -> list[Job]:
+    """The paper's four settings."""
+    return [job for dataset in DATASETS for backbones in (R18, R32) for job in jobs(dataset, backbones, seeds, **about)]
+
+
+AVERAGE: dict[str, Any] = {"method": "average"}  # single, woc and the thresholds are replays of its members
+HALF = irene("half-flops", cost=0.5 * R18_FLOPS, cost_unit="flops")
+FOLDS = irene("folds", selector_data="folds")
+PAPER = irene("paper", recipe="paper", loss_weights=LossWeights(ensemble=0.01, cost=0.01, rank=0.1))
+OTHERS = {
+    "snapshot": SnapshotOptions(budget="each"),
+    "fge": FgeOptions(cycle=24),  # 30 + 24 / 2 + 2 * 24 = 3 * 30
+    "moe": None,
+    "sparse-moe": None,
+    "dive2": None,
+    "mimo": None,
+    "batch-ensemble": BatchEnsembleOptions(submodels=3),
+}
+TABLES = {  # the paper's two tables, in the short schedule
+    "members": everywhere(**AVERAGE),
+    "irene": [*everywhere(**irene()), *everywhere(**FOLDS)],
+    "recipe": everywhere(**PAPER),
+    "others": [job for name, own in OTHERS.items() for job in everywhere(method=name, method_options=own)],
+}
 JOBS: dict[str, list[Job]] = {
-    "irene": [*jobs("cifar10", R18, **irene()), *jobs("cifar10", R18, **FOLDS)],
-    "members": [*jobs("cifar10", R18, **AVERAGE), *jobs("cifar10", R32, **AVERAGE)],
-    "recipe": jobs("cifar10", R18, [0], **PAPER),
-    "cifar100": [
-        *jobs("cifar100", R18, **AVERAGE),
-        *jobs("cifar100", R32, **AVERAGE),
-        *jobs("cifar100", R18, **irene()),
-        *jobs("cifar100", R32, **irene()),
-    ],
+    **TABLES,
+    **{dataset: [job for group in TABLES.values() for job in group if job.dataset == dataset] for dataset in DATASETS},
     "headline": [  # small networks need more epochs than large ones
-        *jobs("cifar10", R32, **AVERAGE, loop=LONGER),
-        *jobs("cifar10", SMALL_FIRST, **HALF, loop=LONGER),
-        *jobs("cifar10", R18, **AVERAGE, loop=LONGER),
+        *[job for dataset in DATASETS for job in jobs(dataset, R32, **AVERAGE, loop=LONGER)],
+        *[job for dataset in DATASETS for job in jobs(dataset, SMALL_FIRST, **HALF, loop=LONGER)],
+        *[job for dataset in DATASETS for job in jobs(dataset, R18, **AVERAGE, loop=LONGER)],
+    ],
+    "long": [*everywhere(**AVERAGE, loop=LONG), *everywhere(**irene(), loop=LONG)],
+    # All 50,000 images and nothing held out, so that nothing can be calibrated: ties single and average to the paper.
+    "full": everywhere([0], **AVERAGE, variant="full", heldout=0, loop=LONG),
+    "size": [job for dataset in DATASETS for job in jobs(dataset, ("resnet18",) * 8, [0], **AVERAGE, variant="t8")],
+    "ablation": [
+        job
+        for dataset in DATASETS
+        for part in get_args(Part)
+        for job in jobs(dataset, R18, **irene(f"without-{part}", without=(part,)))
     ],
 }

@@ -1,0 +1,179 @@
+"""IRENE against thresholds, its cost against the one asked for, and cascades of small members before large ones."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from irene.bank import Bank
+from irene.calibration.frontier import Frontier, frontier
+from irene.calibration.selection import fit_named
+from irene.calibration.weights import fit_aggregation
+from irene.evaluation.metrics import paired_bootstrap
+from irene.training.afterwards import selector_fitter
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from packed import Packed, Setting, Study, common_seeds
+from policy_table import at_cost
+
+COSTS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)
+FITTED = 3  # of these costs, those below the 1.3 that IRENE was trained for: above, a threshold is all it takes
+ASKED = (1.1, 1.2, 1.3, 1.5, 2.0)
+SMALL_COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0)  # FLOPs of one large member
+CASCADES = ((2, 2), (1, 3))  # how many small members, then how many large ones
+THRESHOLDS = {"margin": "margin + temperature", "change": "change predictor"}
+SELECTOR = "selector"
+Rights = dict[float, Tensor]  # by cost: (N,) share of right answers of each sample
+
+
+def own_curve(run: Packed) -> Frontier:
+    """The run's own policy over the test samples."""
+    return frontier(run.bank("test"), run.policy(), run.aggregation)
+
+
+def threshold_curve(name: str) -> Callable[[Packed], Frontier]:
+    """A policy fitted on the held-out outputs of a run, over the test samples."""
+
+    def curve(run: Packed) -> Frontier:
+        heldout = run.bank("heldout")
+        mean = fit_aggregation(heldout)
+        return frontier(run.bank("test"), fit_named(name, heldout, mean, "members"), mean)
+
+    return curve
+
+
+def fitted_anew(run: Packed, cost: float) -> Frontier:
+    """A selector fitted for this very cost on the run's held-out outputs, over the test samples."""
+    selector = selector_fitter(cost=cost, seed=run.seed)(run.bank("heldout"), run.aggregation, "members")
+    return frontier(run.bank("test"), selector, run.aggregation)
+
+
+def right_at(curves: Sequence[Frontier], cost: float) -> Tensor:
+    """(N,) share of right answers of each sample at exactly this mean cost, over the runs."""
+    return torch.stack([at_cost(curve, cost) for curve in curves]).mean(0)
+
+
+def rights(curves: Sequence[Frontier]) -> Rights:
+    return {cost: right_at(curves, cost) for cost in COSTS}
+
+
+def points(ones: Rights, others: Rights) -> dict[str, list[float]]:
+    """The gain in points of accuracy at each cost and over all of them, with its 95 % interval."""
+    pairs = {f"{cost:g}": (ones[cost], others[cost]) for cost in COSTS}
+    pairs["all"] = torch.stack([*ones.values()]).mean(0), torch.stack([*others.values()]).mean(0)
+    return {cost: [100 * value for value in paired_bootstrap(*pair)] for cost, pair in pairs.items()}
+
+
+def against(study: Study, irene: str, folds: str) -> dict[str, Any]:
+    """What IRENE gains on a policy with the same members and with independent ones, and slice on folds."""
+    found = {}
+    for setting in study.settings():
+        averages, slices = common_seeds(study.of(setting, "average"), study.of(setting, irene))
+        if not slices:
+            continue
+        own = rights([own_curve(run) for run in slices])
+        others = {
+            f"{title}, {members} members": rights([threshold_curve(name)(run) for run in runs])
+            for members, runs in (("the same", slices), ("independent", averages))
+            for name, title in THRESHOLDS.items()
+        }
+        fitted = {cost: right_at([fitted_anew(run, cost) for run in slices], cost) for cost in COSTS[:FITTED]}
+        about: dict[str, Any] = {
+            "seeds": len(slices),
+            "accuracy": {f"{cost:g}": float(right_N.mean()) for cost, right_N in own.items()},
+            "gains": {name: points(own, other) for name, other in others.items()},
+            "fitted": points(own | fitted, others[f"{THRESHOLDS['margin']}, the same members"]),
+        }
+        first, second = common_seeds(study.of(setting, folds), study.of(setting, irene))
+        if first:
+            both = [rights([own_curve(run) for run in runs]) for runs in (first, second)]
+            about["folds"] = {"seeds": len(first), "gain": points(*both)}
+        found[setting.slug] = about
+    return found
+
+
+def asked_and_realised(study: Study, *labels: str) -> dict[str, Any]:
+    """What thresholds that cost so much on held-out images cost on test images, run by run."""
+    found: dict[str, Any] = {}
+    for setting in study.settings():
+        for label in labels:
+            runs = study.of(setting, label)
+            if runs:
+                found[f"{setting.slug}: {label}"] = [_realised(run) for run in runs]
+    return found
+
+
+def _realised(run: Packed) -> dict[str, float]:
+    policy = run.policy()
+    known, seen = (frontier(run.bank(split), policy, run.aggregation) for split in ("heldout", "test"))
+    thresholds = {cost: float(known.thresholds_M[(known.cost_M - cost).abs().argmin()]) for cost in ASKED}
+    return {f"{cost:g}": float(seen.at(value, seen.costs_NT).mean()) for cost, value in thresholds.items()}
+
+
+def small_first(study: Study) -> list[dict[str, Any]]:
+    """Cascades of independent ResNet-32 and then ResNet-18; the small ones have as many epochs or twice as many."""
+    found = []
+    for large in study.settings():
+        if large.backbone != "resnet18":
+            continue
+        for epochs in (large.epochs, 2 * large.epochs):
+            small = Setting(large.dataset, "resnet32", epochs, large.images)
+            pairs = list(zip(*common_seeds(study.of(small, "average"), study.of(large, "average")), strict=True))
+            pairs = [pair for pair in pairs if all(run.has_heldout for run in pair)]
+            found += [_cascade(small, large, pairs, counts) for counts in CASCADES if pairs]
+    return found
+
+
+def _cascade(
+    small: Setting, large: Setting, pairs: Sequence[tuple[Packed, Packed]], counts: tuple[int, int]
+) -> dict[str, Any]:
+    """Accuracy of policies at a ladder of FLOPs, everything fitted on held-out images."""
+    right: dict[str, dict[float, list[Tensor]]] = {
+        name: {cost: [] for cost in SMALL_COSTS} for name in (*THRESHOLDS, SELECTOR)
+    }
+    whole, unit = [], 1.0
+    for few, many in pairs:
+        heldout, test = (_chained(few.bank(split), many.bank(split), counts) for split in ("heldout", "test"))
+        unit = test.costs[-1].flops
+        mean = fit_aggregation(heldout, weights=True)
+        for name, by_cost in right.items():
+            fixed = None if name == SELECTOR else fit_named(name, heldout, mean, "flops")
+            for cost, parts in by_cost.items():
+                policy = fixed or selector_fitter(cost=cost * unit)(heldout, mean, "flops")
+                parts.append(at_cost(frontier(test, policy, mean, "flops"), cost * unit))
+        whole.append(float(frontier(test, fit_named("margin", heldout, mean, "flops"), mean).full_N.mean()))
+    means = {name: {cost: torch.stack(parts).mean(0) for cost, parts in by.items()} for name, by in right.items()}
+    return {
+        "dataset": large.dataset,
+        "small_epochs": small.epochs,
+        "large_epochs": large.epochs,
+        "members": ["resnet32"] * counts[0] + ["resnet18"] * counts[1],
+        "seeds": len(pairs),
+        "small_flops": pairs[0][0].costs[0].flops / unit,
+        "whole": fmean(whole),
+        "policies": {
+            name: {f"{cost:g}": _accuracy(right_N, means["margin"][cost]) for cost, right_N in by.items()}
+            for name, by in means.items()
+        },
+    }
+
+
+def _accuracy(right_N: Tensor, margin_N: Tensor) -> dict[str, Any]:
+    mean, low, high = paired_bootstrap(right_N, torch.zeros_like(right_N))
+    gain = [100 * value for value in paired_bootstrap(right_N, margin_N)]
+    return {"accuracy": mean, "low": low, "high": high, "gain": gain}
+
+
+def _chained(small: Bank, large: Bank, counts: tuple[int, int]) -> Bank:
+    """The first members of one bank followed by the first of another, on the same samples."""
+    if not torch.equal(small.ids, large.ids):
+        raise SystemExit("the banks of small and large members are of other samples")
+    first, then = small.members(range(counts[0])), large.members(range(counts[1]))
+    return replace(first, outputs=torch.cat([first.outputs, then.outputs], 1), costs=(*first.costs, *then.costs))

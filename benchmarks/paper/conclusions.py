@@ -1,0 +1,115 @@
+"""What the numbers say, in sentences that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tables import Row, gain, load_paper, mean_of, networks, seeds, setting_title, title, utility_of
+
+IRENE = "irene at 1.3"
+MARGIN = "margin + temperature"
+
+
+def conclusions(study: dict[str, Any]) -> str:
+    rows = study["rows"]
+    said = [irene_sentence(slug, about, rows) for slug, about in study["against"].items()]
+    said += [folds_sentence(slug, about["folds"]) for slug, about in study["against"].items() if "folds" in about]
+    said += recipe_sentences(rows)
+    said += [cascade_sentence(one, rows) for one in study["small_first"] if two_and_two(one)]
+    return "\n".join(f"- {sentence}" for sentence in said)
+
+
+def irene_sentence(slug: str, about: dict[str, Any], rows: Sequence[Row]) -> str:
+    """How good IRENE is in a setting, and whether its members or its stopping make it so."""
+    dataset, backbone, epochs = slug.split("-")
+    setting = [
+        row
+        for row in rows
+        if (row["dataset"], row["backbone"], row["epochs"]) == (dataset, backbone, int(epochs[1:]))
+        and row["images"] < 50_000
+    ]
+    ours = [row for row in setting if row["method"] == IRENE]
+    where = (dataset, backbone, "irene")
+    paper = [row for row in load_paper() if (row["dataset"], row["backbone"], row["method"]) == where]
+    theirs = f" (the paper: {paper[0]['utility']:.2f} at {paper[0]['cost']:.2f})" if paper else ""
+    same, other = (about["gains"][f"{MARGIN}, {kind} members"]["all"] for kind in ("the same", "independent"))
+    fitted = about["fitted"]["all"]
+    return (
+        f"**{setting_title(slug)}** ({seeds(len(ours))}). IRENE asked for 1.3 members is right on "
+        f"{100 * mean_of(ours, 'accuracy'):.2f} % of the images at {mean_of(ours, 'cost'):.2f} members, utility "
+        f"{utility_of(ours, setting):.2f}{theirs}. Over costs 1.05 to 2.0 its selector {verdict(same)} {MARGIN} on its "
+        f"own members ({gain(same)} points); fitted for each of these costs, not for 1.3 alone, it {verdict(fitted)} "
+        f"it ({gain(fitted)}). IRENE {verdict(other)} {MARGIN} on independent members ({gain(other)}; at 1.3 seed by "
+        f"seed {by_seed(ours, setting)}). {source(fitted, other)}"
+    )
+
+
+def by_seed(ours: Sequence[Row], setting: Sequence[Row]) -> str:
+    theirs = {row["seed"]: row["accuracy"] for row in setting if row["method"] == f"average, {MARGIN} at 1.3"}
+    found = [100 * (row["accuracy"] - theirs[row["seed"]]) for row in ours if row["seed"] in theirs]
+    return ", ".join(f"{value:+.2f}" for value in found)
+
+
+def verdict(values: Sequence[float]) -> str:
+    _, low, high = values
+    return "is ahead of" if low > 0 else "is behind" if high < 0 else "cannot be told from"
+
+
+def source(same: Sequence[float], other: Sequence[float]) -> str:
+    """Where a gain on independent members comes from."""
+    if other[1] <= 0:
+        return "So joint training and the selector together do not pay here."
+    if same[1] > 0:
+        return f"Of the gain, {max(0.0, same[0]):.2f} points are the stopping rule's and the rest the members'."
+    return "What IRENE gains comes from its members, and not from when it stops."
+
+
+def folds_sentence(slug: str, folds: dict[str, Any]) -> str:
+    values = folds["gain"]["all"]
+    return (
+        f"**Slice or folds**, {setting_title(slug)} ({seeds(folds['seeds'])}): IRENE with out-of-fold predictions as "
+        f"the selector's data, for twice the training, {verdict(values)} IRENE with the held-out slice "
+        f"({gain(values)} points)."
+    )
+
+
+def recipe_sentences(rows: Sequence[Row]) -> list[str]:
+    found = [row for row in rows if row["method"] == "irene paper's recipe"]
+    collapsed = [row for row in found if row["cost"] < 1.02 or row["cost"] > row["members"] - 0.02]
+    if not found:
+        return []
+    return [
+        f"**The paper's recipe to the letter** collapsed in {len(collapsed)} of {len(found)} runs: the same number of "
+        "members for nearly every image."
+    ]
+
+
+def two_and_two(cascade: Row) -> bool:
+    return bool(cascade["members"].count("resnet32") == 2)
+
+
+def best_cascade(cascades: Sequence[Row], dataset: str) -> Row:
+    """That of two and two members with most seeds and, of these, trained longest."""
+    of = [one for one in cascades if one["dataset"] == dataset and two_and_two(one)]
+    return max(of, key=lambda one: (min(one["seeds"], 3), one["large_epochs"], one["small_epochs"]))
+
+
+def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
+    """From which cost on a cascade that starts small is as good as one large network, and as three of them."""
+    points = {float(cost): point["accuracy"] for cost, point in cascade["policies"]["selector"].items()}
+    gains = {cost: point["gain"] for cost, point in cascade["policies"]["selector"].items()}
+    won = [cost for cost, values in gains.items() if values[1] > 0]
+    reached = []
+    for method, many in (("single", "one ResNet-18"), ("average", "three averaged")):
+        reference = mean_of(networks(rows, cascade, "resnet18", method), "accuracy")
+        enough = [cost for cost, accuracy in points.items() if accuracy >= reference]
+        where = f"from {min(enough):g} of its FLOPs on" if enough else "at none of the costs measured, up to 1.0"
+        reached.append(f"as good as {many} ({100 * reference:.2f} %) {where}")
+    learned = f"at {', '.join(won)}" if won else "at no cost"
+    return (
+        f"**Small members first**, {title(cascade['dataset'])}, two ResNet-32 of {cascade['small_epochs']} and two "
+        f"ResNet-18 of {cascade['large_epochs']} epochs, trained independently ({seeds(cascade['seeds'])}), selector "
+        f"fitted on their outputs: {' and '.join(reached)}. Learned halting is significantly ahead of margin + "
+        f"temperature {learned}."
+    )

@@ -1,0 +1,138 @@
+"""The packed runs of the study: what they are runs of, and how they are called in tables."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jobs import R18_FLOPS
+
+from irene.bank import Bank
+from irene.calibration.frontier import frontier
+from irene.halting.policy import Policy
+from irene.run import Run
+from irene.training.afterwards import selector_fitter
+
+ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
+TABLE_MEMBERS = 3  # of every ensemble in the paper's tables
+ALONE = 0.8  # of the fastest training of a backbone: a run that was slower shared the card with others
+
+
+class Setting(NamedTuple):
+    """What methods are compared within: they differ in nothing of this."""
+
+    dataset: str
+    backbone: str
+    epochs: int
+    images: int  # to train on
+
+    @property
+    def slug(self) -> str:
+        name = f"{self.dataset}-{self.backbone.replace('+', '_')}-e{self.epochs}"
+        return f"{name}-full" if self.images >= ALL_IMAGES else name
+
+
+class Packed(Run):
+    """A run as train.py packed it: no members' weights, and banks in half precision, so with hashes of their own."""
+
+    def bank(self, split: str) -> Bank:
+        return Bank.load(self.path / "banks" / f"{split}.safetensors")
+
+    def policy(self) -> Policy:
+        """The run's policy; a selector that was not packed is fitted anew on the held-out outputs, as training ends."""
+        entry = self.manifest["policy"]
+        if "file" not in entry or (self.path / entry["file"]).exists():
+            return super().policy()
+        own, heldout = self.manifest["options"]["method"], self.bank("heldout")
+        fit = selector_fitter(cost=own["cost"], hidden=own["hidden"], seed=self.manifest["seed"])
+        selector = fit(heldout, self.aggregation, own["cost_unit"])
+        line = frontier(heldout, selector, self.aggregation, own["cost_unit"])
+        return selector.at(float(line.thresholds_M[(line.cost_M - own["cost"]).abs().argmin()]))
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def backbones(self) -> list[str]:
+        names: list[str] = self.manifest["backbones"]
+        return names
+
+    @property
+    def seed(self) -> int:
+        return int(self.manifest["seed"])
+
+    @property
+    def own(self) -> dict[str, Any]:
+        options: dict[str, Any] = self.manifest["options"]["method"]
+        return options
+
+    @property
+    def has_heldout(self) -> bool:
+        return "heldout" in self.manifest["banks"]
+
+    @property
+    def setting(self) -> Setting:
+        about = self.manifest["data"]
+        backbone = "+".join(self.backbones) if len(set(self.backbones)) > 1 else self.backbones[0]
+        return Setting(about["data"], backbone, self.manifest["options"]["loop"]["epochs"], about["sizes"]["train"])
+
+    @property
+    def label(self) -> str:
+        """The method as tables call it; what is not of three members says so."""
+        parts = [self.method]
+        if self.method == "irene":
+            parts.append(self._kind())
+            parts += ["out-of-fold"] * (self.own["selector_data"] == "folds" and self.own["recipe"] == "irene")
+            parts += [f"without {part}" for part in self.own["without"]]
+        equal, count = len(set(self.backbones)) == 1, len(self.backbones)
+        return " ".join(parts) + (f" of {count}" if equal and count not in (1, TABLE_MEMBERS) else "")
+
+    def _kind(self) -> str:
+        if self.own["recipe"] == "paper":
+            return "paper's recipe"
+        if self.own["cost_unit"] == "flops":
+            return f"at {self.own['cost'] / R18_FLOPS:.2g} ResNet-18 FLOPs"
+        return f"at {self.own['cost']:g}"
+
+    def rate(self) -> float:
+        """FLOPs of plain training a second: of the first stage, which no method makes dearer than its network is."""
+        first = next(iter(self.epochs().values()))
+        batch = self.manifest["options"]["loop"]["batch_size"]
+        images = self.manifest["data"]["sizes"]["train"]
+        images = images // 2 if "fold" in first[0]["stage"] else images
+        seconds = statistics.median(float(one["seconds"]) for one in first)
+        return float(3 * self.costs[0].flops * (images // batch * batch) / seconds)
+
+
+@dataclass(frozen=True)
+class Study:
+    """All runs there are."""
+
+    runs: Sequence[Packed]
+
+    @classmethod
+    def read(cls, folder: Path) -> Study:
+        found = [Packed.open(path) for path in sorted(folder.iterdir()) if (path / "run.json").exists()]
+        return cls([run for run in found if isinstance(run, Packed)])
+
+    def settings(self) -> list[Setting]:
+        return sorted({run.setting for run in self.runs})
+
+    def of(self, setting: Setting, *labels: str) -> list[Packed]:
+        return [run for run in self.runs if run.setting == setting and run.label in labels]
+
+    def alone(self, run: Packed) -> bool:
+        """Whether a run had the card to itself, so that its time says something."""
+        fastest = max(other.rate() for other in self.runs if other.backbones[0] == run.backbones[0])
+        return run.rate() >= ALONE * fastest
+
+
+def common_seeds(*sides: Iterable[Packed]) -> list[list[Packed]]:
+    """The runs of each side whose seed all sides have, in the order of seeds."""
+    lists = [sorted(side, key=lambda run: run.seed) for side in sides]
+    seeds = set.intersection(*({run.seed for run in runs} for runs in lists))
+    return [[run for run in runs if run.seed in seeds] for runs in lists]

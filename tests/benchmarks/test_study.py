@@ -1,0 +1,270 @@
+"""The paper's study from jobs to tables, with its jobs shrunk to small images and one epoch."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import against
+import collect
+import jobs
+import pytest
+import tables
+import torch
+from packed import Setting, Study, common_seeds
+from train import pack
+
+from irene.bank import Bank
+from irene.calibration.weights import fit_aggregation
+from irene.data import Data, load
+from irene.evaluation.evaluate import figures_of
+from irene.halting.policies import Never
+from irene.halting.rule import Aggregation
+from irene.models import MemberSpec, build
+from irene.run import Run
+from irene.training.afterwards import selector_fitter
+from irene.training.methods import find_method
+from irene.training.methods.fge import FgeOptions
+from irene.training.methods.irene import IreneOptions
+from irene.training.options import LoopOptions
+from irene.training.train import train
+
+ALL = {job.name: job for group in jobs.JOBS.values() for job in group}
+
+
+def small_digits() -> Data:
+    data = load("digits")
+    return replace(data, train=data.train.subset(torch.arange(300)), test=data.test.subset(torch.arange(100)))
+
+
+def shrunk(job: jobs.Job) -> jobs.Job:
+    own = job.method_options
+    if isinstance(own, IreneOptions):
+        own = replace(own, cost=1.3, cost_unit="members")
+    if isinstance(own, FgeOptions):
+        own = replace(own, cycle=2)
+    loop = LoopOptions(epochs=1, batch_size=64)
+    return replace(job, backbones=("cnn",) * len(job.backbones), method_options=own, loop=loop)
+
+
+def do(job: jobs.Job, out: Path) -> Run:
+    options = replace(job.options, device="cpu")
+    return train(job.method, small_digits(), out, options=options, loop=job.loop, method_options=job.method_options)
+
+
+KINDS = {  # one job of each kind: what differs in data, backbone, seed or length alone is trained by the same code
+    f"{job.method} {job.variant} {len(job.backbones)}": job for job in reversed(ALL.values())
+}
+
+
+def test_a_name_stands_for_one_job_and_names_of_finished_runs_are_still_names() -> None:
+    for group in jobs.JOBS.values():
+        for job in group:
+            assert ALL[job.name] == job
+    finished = (
+        "cifar10-resnet18-average-s0-e30",
+        "cifar10-resnet32-average-s0-e60",
+        "cifar10-resnet18-irene-s2-e30",
+        "cifar10-resnet18-irene-folds-s0-e30",
+        "cifar10-resnet18-irene-paper-s0-e30",
+        "cifar10-resnet32_resnet18-irene-half-flops-s0-e60",
+    )
+    assert set(finished) <= set(ALL)
+
+
+def test_every_job_has_options_of_its_method_and_backbones_that_can_be_built() -> None:
+    for job in ALL.values():
+        method = find_method(job.method)
+        assert job.method_options is None or isinstance(job.method_options, method.options)
+        assert job.options.members == len(job.backbones)
+    for name in {name for job in ALL.values() for name in job.backbones}:
+        build(MemberSpec(backbone=name, shape=(3, 32, 32), outputs=100), seed=0)
+
+
+def test_the_budget_of_fge_is_that_of_three_members() -> None:
+    cycle = jobs.OTHERS["fge"].cycle
+    assert jobs.SHORT.epochs + cycle // 2 + 2 * cycle == 3 * jobs.SHORT.epochs
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_of_each_kind_trains(kind: str, tmp_path: Path) -> None:
+    run = do(shrunk(KINDS[kind]), tmp_path / "run")
+    assert run.finished
+    assert 0 < run.figures["test"]["accuracy"] <= 1
+
+
+def made(folder: Path, banks: dict[str, Bank], method: str, seed: int, own: dict[str, Any] | None = None) -> Run:
+    """A finished run as training leaves it, without members."""
+    steps = banks["test"].steps
+    about = {
+        "method": method,
+        "task": "classification",
+        "seed": seed,
+        "backbones": ["cnn"] * steps,
+        "options": {"loop": {"epochs": 2, "batch_size": 32}, "method": own or {}},
+        "data": {"data": "digits", "fingerprint": "f00d", "sizes": {"train": 45_000 if "heldout" in banks else 50_000}},
+        "environment": {"torch": torch.__version__},
+    }
+    run = Run.create(folder, about)
+    run.save_absent(banks["test"].costs)
+    for split, bank in banks.items():
+        run.save_bank(split, bank)
+    aggregation, policy = Aggregation.equal(steps), Never()
+    if method == "irene":
+        aggregation = fit_aggregation(banks["heldout"])
+        policy = selector_fitter(cost=1.3, seed=seed)(banks["heldout"], aggregation, "members")
+    run.save_policy(policy)
+    lines = [
+        {"stage": f"member-{t + 1}", "epoch": epoch, "loss": 1.0, "base": 1.0, "seconds": 0.5}
+        for t in range(steps)
+        for epoch in range(2)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    figures = figures_of(banks["test"].replay(policy, aggregation), banks["test"].targets, banks["test"].costs)
+    run.write(status="finished", aggregation=aggregation.to_dict(), figures={"test": figures}, seconds=3.0)
+    return run
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory, lifelike_bank: Callable[..., Bank]) -> Study:
+    """Two seeds of average and irene, one of all images and one of five members, packed and unpacked."""
+    folder = tmp_path_factory.mktemp("study")
+
+    def banks(seed: int, members: int = 3, splits: tuple[str, ...] = ("heldout", "test")) -> dict[str, Bank]:
+        skills = (2.0,) * members
+        return {split: lifelike_bank(500, skills=skills, seed=len(split) + 10 * seed) for split in splits}
+
+    own = asdict(IreneOptions())
+    runs = [
+        *(made(folder / f"average-{seed}", banks(seed), "average", seed) for seed in range(2)),
+        *(made(folder / f"irene-{seed}", banks(seed + 2), "irene", seed, own) for seed in range(2)),
+        made(folder / "full", banks(0, splits=("test",)), "average", 0),
+        made(folder / "five", banks(0, 5), "average", 0),
+    ]
+    for run in runs:
+        for path in pack(run, folder / "packs"):
+            with tarfile.open(path) as tar:
+                tar.extractall(folder / "unpacked", filter="data")
+    return Study.read(folder / "unpacked")
+
+
+def test_packed_runs_become_rows_with_the_fields_of_the_study(study: Study) -> None:
+    rows = [row for run in study.runs for row in collect.rows_of(run, alone=True)]
+    named = {"dataset", "backbone", "method", "members", "seed", "epochs", "accuracy", "cost", "nll", "ece", "train_s"}
+    assert all(named | {"hardware", "flops", "ms"} <= set(row) for row in rows)
+    keys = [(row["method"], row["seed"], row["images"]) for row in rows]
+    assert len(set(keys)) == len(keys)
+    of_five = {row["method"] for row in rows if row["members"] == 5}
+    assert {"average of 5", "woc of 5"} <= of_five
+    assert {row["method"] for row in rows if row["images"] == 50_000} == {"single", "average"}  # nothing held out
+    assert {row["members"] for row in rows if row["method"] == "single"} == {1}
+
+
+def test_figures_are_measured_on_packed_runs(study: Study) -> None:
+    found = collect.pictures(study)
+    slug = "digits-cnn-e2"
+    assert set(found["pareto"]) == set(found["curves"]) == set(found["size"]) == {slug}
+    assert found["members"][slug]["members"] == [1, 2, 3, 4, 5]
+    assert found["ablation"] == {}
+    assert found["curves"][slug]["runs"] == ["irene-0", "irene-1"]
+
+
+def test_a_selector_that_was_not_packed_is_fitted_anew(study: Study) -> None:
+    run = next(run for run in study.runs if run.method == "irene")
+    kept = run.policy()
+    (run.path / "policy.safetensors").rename(run.path / "hidden")
+    again = run.policy()
+    (run.path / "hidden").rename(run.path / "policy.safetensors")
+    assert again.name == kept.name == "selector"
+    test = run.bank("test")
+    costs = [float(test.replay(policy, run.aggregation).cost.mean()) for policy in (kept, again)]
+    assert costs[0] == pytest.approx(costs[1], abs=0.25)
+
+
+def test_irene_is_compared_with_thresholds_on_its_own_and_on_other_members(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(against, "FITTED", 0)  # no selector is fitted anew
+    (found,) = against.against(study, collect.IRENE, collect.FOLDS).values()
+    assert found["seeds"] == 2
+    assert "folds" not in found
+    assert found["fitted"] == found["gains"]["margin + temperature, the same members"]
+    assert len(found["gains"]) == 4
+    for gains in found["gains"].values():
+        assert all(low <= mean <= high for mean, low, high in gains.values())
+        each = [mean for cost, (mean, _, _) in gains.items() if cost != "all"]
+        assert gains["all"][0] == pytest.approx(sum(each) / len(each))
+
+
+def test_realised_costs_are_near_those_asked_for(study: Study) -> None:
+    (runs,) = against.asked_and_realised(study, collect.IRENE).values()
+    assert len(runs) == 2
+    for costs in runs:
+        assert all(realised == pytest.approx(float(asked), abs=0.2) for asked, realised in costs.items())
+
+
+def test_small_members_come_first_in_a_cascade_of_two_banks(lifelike_bank: Callable[..., Bank]) -> None:
+    small, large = (lifelike_bank(20, flops=(work,) * 3, seed=seed) for seed, work in ((0, 1.0), (1, 8.0)))
+    both = against._chained(small, large, (1, 2))
+    assert [cost.flops for cost in both.costs] == [1e6, 8e6, 8e6]
+    assert torch.equal(both.outputs[:, 0], small.outputs[:, 0])
+    assert torch.equal(both.outputs[:, 1:], large.outputs[:, :2])
+
+
+def test_seeds_that_all_sides_have_are_compared(study: Study) -> None:
+    setting = next(run.setting for run in study.runs if run.label == "irene at 1.3")
+    averages, irenes = common_seeds(study.of(setting, "average"), study.of(setting, "irene at 1.3")[1:])
+    assert [run.seed for run in averages] == [run.seed for run in irenes] == [1]
+
+
+def row(method: str, accuracy: float, cost: float = 1.0, **changes: Any) -> dict[str, Any]:
+    about = {"dataset": "cifar10", "backbone": "resnet18", "epochs": 30, "images": 45_000, "flops": 1e9 * cost}
+    return {**about, "method": method, "accuracy": accuracy, "cost": cost, **changes}
+
+
+def test_utility_is_against_single_and_average_of_the_same_setting() -> None:
+    here = [row("single", 0.90), row("single", 0.92), row("average", 0.94, 3.0), row("irene at 1.3", 0.94, 1.3)]
+    elsewhere = [row("single", 0.5, epochs=200), row("average", 0.8, 3.0, epochs=200), row("woc", 0.9, images=50_000)]
+    found = collect.add_utilities([*here, *elsewhere])
+    value = {(one["method"], one["epochs"], one["accuracy"]): one["utility"] for one in found}
+    assert value["average", 30, 0.94] == pytest.approx(1.0)
+    assert value["average", 200, 0.8] == pytest.approx(1.0)
+    assert value["single", 30, 0.90] < 1 < value["single", 30, 0.92]
+    assert value["irene at 1.3", 30, 0.94] > 2
+    assert value["woc", 30, 0.9] is None  # no single or average of all images
+
+
+def test_a_network_that_computes_as_several_costs_as_much() -> None:
+    rows = [row("single", 0.9), row("batch-ensemble", 0.91, flops=3e9), row("woc", 0.9, 1.2)]
+    assert [one["cost"] for one in collect.true_costs(rows)] == [1.0, 3.0, 1.2]
+
+
+def test_runs_of_other_epochs_or_images_are_other_settings() -> None:
+    base = Setting("cifar10", "resnet18", 30, 45_000)
+    assert collect.setting_of(row("single", 0.9)) == base
+    assert len({base, base._replace(epochs=60), base._replace(images=50_000), base._replace(backbone="resnet32")}) == 4
+
+
+def test_the_paper_has_33_rows_and_its_utilities_follow_from_its_formula() -> None:
+    rows = tables.load_paper()
+    assert len(rows) == len({(one["dataset"], one["backbone"], one["method"]) for one in rows}) == 33
+    apart = []
+    for one in rows:
+        setting = [other for other in rows if all(other[key] == one[key] for key in ("dataset", "backbone"))]
+        if abs(tables.utility_of([one], setting) - one["utility"]) > 0.025:
+            apart.append((one["dataset"], one["backbone"], one["method"]))
+    assert apart == [("cifar100", "resnet32", name) for name in ("snapshot", "fge", "moe")]
+
+
+def test_a_difference_to_the_paper_is_inside_or_outside_the_spread_of_both() -> None:
+    paper = {"accuracy": 94.0, "accuracy_spread": 0.1, "cost": 1.0, "utility": 2.0}
+    near = [row("woc", 0.939, utility=1.9), row("woc", 0.940, utility=2.2)]
+    far = [row("woc", 0.930, utility=1.0), row("woc", 0.931, utility=1.1)]
+    assert tables.beside(paper, near, 2.05)[1:] == ["-0.05, inside", "+0.05, inside"]
+    assert tables.beside(paper, far, 1.05)[1:] == ["-0.95, outside", "-0.95, outside"]
+    assert tables.beside(paper, near[:1], 1.9)[1:] == ["-0.10", "-0.10"]  # one seed has no spread
+    assert tables.beside(None, near, 2.0) == ["", "", ""]

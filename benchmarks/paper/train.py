@@ -1,54 +1,113 @@
 """Train the runs of the study that are missing, within a time limit, and pack what later questions need.
 
-    python benchmarks/paper/train.py --jobs short --data DIR --runs DIR --minutes 9 --pack DIR
+    python benchmarks/paper/train.py --jobs members irene --data DIR --runs DIR --minutes 9 --pack DIR
 
-Jobs are in jobs.py. A finished run is skipped and an interrupted one goes on. `--pack` leaves one tar a run with
-run.json, metrics.jsonl and the banks in half precision: every table and figure is a replay of these. Start the command
-more than once, on the same folders, to train several runs at a time where one does not fill the card: each takes the
-next job that none of the others has.
+Jobs are in jobs.py; label_noise.py says what a data set such as cifar10+noise20 is. A finished run is skipped and an
+interrupted one goes on. `--pack` leaves NAME.tar.gz for each run with run.json, metrics.jsonl and the banks in half
+precision: every table and figure is a replay of these. `--corrupt 10000` also runs the members on that many test images
+under every corruption and level of corruptions.py, and packs these banks as NAME.corrupted.tar.gz; fewer images are
+drawn by class and are the same in all runs. What would exceed 16 MiB goes on in NAME.2.tar.gz, and so on: all images of
+CIFAR-10 with three members of two heads fit in one tar, 2,000 of CIFAR-100 in two. Start the command more than once, on
+the same folders, to train several runs at a time where one does not fill the card: each takes the next job that none of
+the others has.
 """
 
 from __future__ import annotations
 
 import argparse
 import fcntl
-import io
+import gzip
 import json
 import sys
 import tarfile
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from irene.data import load
+from irene.data import Data
+from irene.data.stratify import take_aside
+from irene.evaluation.banks import bank_of
 from irene.run import Run
-from irene.training.train import train
+from irene.training.train import pick_device, train
 
 sys.path.insert(0, str(Path(__file__).parent))
+from corruptions import NAMES, corrupt
 from jobs import JOBS, Job
+from label_noise import load_named
+
+LIMIT = 16 * 2**20  # bytes of one tar
 
 
-def pack(run: Run, folder: Path) -> Path:
-    """A tar of a run without its members' weights, banks in half precision."""
+def pack(run: Run, folder: Path) -> list[Path]:
+    """Tars of a run without its members' weights, banks in half precision."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{run.path.name}.tar"
-    with tarfile.open(path, "w") as tar:
-        for file in ("run.json", "metrics.jsonl", "policy.safetensors"):
-            if (run.path / file).exists():
-                tar.add(run.path / file, f"{run.path.name}/{file}")
-        for split in run.manifest["banks"]:
-            half = folder / f".{split}"
-            run.bank(split).save(half, dtype=torch.float16)
-            content = half.read_bytes()
-            half.unlink()
-            entry = tarfile.TarInfo(f"{run.path.name}/banks/{split}.safetensors")
-            entry.size = len(content)
-            tar.addfile(entry, io.BytesIO(content))
-    return path
+    name = run.path.name
+    texts = [run.path / file for file in ("run.json", "metrics.jsonl", "policy.safetensors")]
+    entries = [(f"{name}/{file.name}", file.read_bytes()) for file in texts if file.exists()]
+    clean = [split for split in run.manifest["banks"] if split not in NAMES]
+    corrupted = [split for split in run.manifest["banks"] if split in NAMES]
+    paths = write_tars(folder / name, [*entries, *halved(run, clean)])
+    return paths + write_tars(folder / f"{name}.corrupted", halved(run, corrupted))
+
+
+def halved(run: Run, splits: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """The banks of these splits in half precision, each as a file for a tar."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "bank"
+        for split in splits:
+            run.bank(split).save(file, dtype=torch.float16)
+            yield f"{run.path.name}/banks/{split}.safetensors", file.read_bytes()
+
+
+def write_tars(stem: Path, entries: Iterable[tuple[str, bytes]], limit: int = LIMIT) -> list[Path]:
+    """Write files as STEM.tar.gz and, where that would exceed the limit, STEM.2.tar.gz and so on.
+
+    Each file is a gzip member of its own, so that its size is known before it is put into a tar.
+    """
+    end = gzip.compress(bytes(2 * tarfile.BLOCKSIZE), mtime=0)
+    tars: list[bytes] = []
+    for name, content in entries:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        padding = bytes(-len(content) % tarfile.BLOCKSIZE)
+        packed = gzip.compress(entry.tobuf() + content + padding, compresslevel=1, mtime=0)
+        if len(packed) + len(end) > limit:
+            raise SystemExit(
+                f"{name} alone takes {len(packed)} bytes, more than the {limit} of a tar: keep fewer samples"
+            )
+        if tars and len(tars[-1]) + len(packed) + len(end) <= limit:
+            tars[-1] += packed
+        else:
+            tars.append(packed)
+    paths = [Path(f"{stem}.tar.gz" if number == 1 else f"{stem}.{number}.tar.gz") for number in range(1, len(tars) + 1)]
+    for path, content in zip(paths, tars, strict=True):
+        path.write_bytes(content + end)
+    return paths
+
+
+def add_corrupted(run: Run, job: Job, data: Data, count: int) -> None:
+    """Give a run the banks of corrupted test images, computed in the precision of its others."""
+    device = pick_device(job.options.device)
+    dtype = job.loop.autocast_dtype(device)
+    cascade = run.cascade(device)
+    samples = data.test if count >= len(data.test) else data.test.subset(take_aside(data.test.targets, count, 0)[1])
+    assert samples.inputs is not None  # CIFAR is in memory
+    images = samples.inputs.to(device)
+    for name, (kind, level) in NAMES.items():
+        if run.manifest["banks"].get(name, {}).get("samples") == len(samples):
+            continue
+        corrupted = replace(samples, inputs=corrupt(images, kind, level))
+        about = {"split": name, "fingerprint": data.fingerprint}
+        with torch.autocast(device.type, dtype, enabled=dtype is not None):
+            bank = bank_of(cascade, corrupted, device, about=about)
+        run.save_bank(name, bank)
+    run.write()
 
 
 @contextmanager
@@ -64,11 +123,16 @@ def claimed(path: Path) -> Iterator[bool]:
             yield True
 
 
-def do(job: Job, root: Path, runs: Path) -> Run:
+def file_name(job: Job) -> str:
+    """The name of a job's folder and tars: letters, digits, '.', '_' and '-' alone."""
+    return job.name.replace("+", "-")
+
+
+def do(job: Job, data: Data, runs: Path) -> Run:
     return train(
         job.method,
-        load(job.dataset, root=root),
-        runs / job.name,
+        data,
+        runs / file_name(job),
         options=job.options,
         loop=job.loop,
         method_options=job.method_options,
@@ -83,6 +147,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--pack", type=Path)
+    parser.add_argument("--corrupt", type=int, metavar="IMAGES", help="how many test images, 10000 for all")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--only", nargs="*", default=[], help="names of jobs, or parts of them")
     arguments = parser.parse_args()
@@ -95,10 +160,13 @@ def main() -> None:
         if begun - started + longest > 60 * arguments.minutes:
             print(f"out of time before {job.name}", flush=True)
             break
-        with claimed(arguments.runs / f"{job.name}.lock") as free:
+        with claimed(arguments.runs / f"{file_name(job)}.lock") as free:
             if not free:
                 continue
-            run = do(job, arguments.data, arguments.runs)
+            data = load_named(job.dataset, arguments.data)
+            run = do(job, data, arguments.runs)
+            if arguments.corrupt and "gate" not in run.manifest:  # the policies in question need an order of members
+                add_corrupted(run, job, data, arguments.corrupt)
             if arguments.pack:
                 pack(run, arguments.pack)
         took = time.monotonic() - begun

@@ -234,9 +234,10 @@ def compared(stage: Callable[[], None], member: Callable[[], None], device: torc
 
 
 def growth_rows(arguments: argparse.Namespace, device: torch.device) -> Iterator[Row]:
-    inputs = random_inputs(SHAPE, 64 * 256, device)
+    bucket = 256 if device.type == "cuda" else 32
+    inputs = random_inputs(SHAPE, 64 * bucket, device)
     some, policy = members(arguments, device), Margin().to(device)
-    yield from growth(some, policy, inputs, bucket=256, cost=arguments.cost, backend=arguments.backends[0])
+    yield from growth(some, policy, inputs, bucket=bucket, cost=arguments.cost, backend=arguments.backends[0])
 
 
 def flat(arguments: argparse.Namespace, device: torch.device) -> Iterator[Row]:

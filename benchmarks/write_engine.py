@@ -1,4 +1,4 @@
-"""Write docs/engine.md from the JSON files in docs/benchmarks.
+"""Write docs/engine.md and its figure from the JSON files in docs/benchmarks.
 
     python benchmarks/write_engine.py [--check]
 
@@ -12,19 +12,26 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from irene.runtime.bench_picture import growth_picture
+
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
+FILES = ("engine-h200", "engine-cpu", "cpu-backends", "growth-cpu")
 MODES = {"single": "one member", "full": "whole", "plain": "plain", "engine": "engine", "stream": "stream"}
 
 
 def main() -> None:
-    engine, backends = (json.loads((DOCS / f"benchmarks/{name}.json").read_text()) for name in FILES)
+    gpu, engine, backends, growth = (json.loads((DOCS / f"benchmarks/{name}.json").read_text()) for name in FILES)
     text = (HERE / "engine.md.in").read_text()
     for name, part in {
+        "gpu_hardware": machine(gpu["hardware"]),
+        "gpu_rows": mode_table(gpu["rows"]),
+        "gpu_overhead": f"{100 * min(row['share'] for row in gpu['overhead'] if row['fuse']):.1f} %",
         "cpu_hardware": machine(engine["hardware"]),
         "cpu_rows": mode_table(engine["rows"]),
         "cpu_backends": backend_table(backends["rows"]),
         "int8_accuracy": int8_accuracy(backends["accuracy"]),
+        "flat": flat(growth["flat"][0]),
     }.items():
         text = text.replace("{{" + name + "}}", part)
     document = DOCS / "engine.md"
@@ -32,13 +39,19 @@ def main() -> None:
         stale = not document.exists() or document.read_text() != text
         sys.exit("docs/engine.md is out of date: run python benchmarks/write_engine.py" if stale else 0)
     document.write_text(text)
+    growth_picture(growth["growth"]).savefig(DOCS / "benchmarks/growth-cpu.svg", metadata={"Date": None})
 
 
-FILES = ("engine-cpu", "cpu-backends")
+def flat(row: dict[str, Any]) -> str:
+    first, last = row["bytes_in_course"][0] / 2**20, row["bytes_in_course"][-1] / 2**20
+    samples, speed = row["samples"] / 1e6, row["samples_per_s"] / 1e6
+    size = f"{samples:.1f} million samples through tiny members: {speed:.2f} million a second,"
+    return f"{size}\n{first:,.0f} MiB held at the beginning and {last:,.0f} MiB at the end."
 
 
 def machine(hardware: dict[str, Any]) -> str:
-    return f"{hardware['cpu']}, {hardware['threads']} threads, torch {hardware['torch']}"
+    place = hardware["gpu"] or f"{hardware['cpu']}, {hardware['threads']} threads"
+    return f"{place}, torch {hardware['torch']}"
 
 
 def mode_table(rows: list[dict[str, Any]]) -> str:

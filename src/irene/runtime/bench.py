@@ -145,7 +145,7 @@ def hardware(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "torch": str(torch.__version__),
         "python": platform.python_version(),
-        "platform": platform.platform(),
+        "system": platform.system(),
     }
 
 

@@ -35,7 +35,7 @@ from irene.models import Member, MemberSpec, build
 from irene.runtime.bench import BenchOptions, Row, at_cost, bench, hardware, load, random_inputs
 from irene.runtime.bench_loops import Alone
 from irene.runtime.buckets import measure
-from irene.runtime.engine import Engine, EngineOptions
+from irene.runtime.engine import Engine, EngineOptions, joined
 from irene.runtime.growth import growth
 from irene.runtime.recorder import synchronise
 from irene.runtime.stages import Stages
@@ -44,8 +44,6 @@ from irene.types import Prediction
 
 SHAPE = (3, 32, 32)
 PARTS = ("equality", "rows", "overhead", "growth", "flat")  # the last two only when asked for
-
-
 FUSED = ("margin", "selector", "random")  # compiling takes a while
 
 
@@ -174,7 +172,7 @@ def networks(arguments: argparse.Namespace, device: torch.device) -> Iterator[Ro
             backends = load(name, cascade, inputs)
             answers = {
                 "engine": Engine(cascade, inputs, backends=backends).predict(inputs),
-                "stream": joined(Stream(cascade, inputs, backends=backends).predict(inputs.split(300))),
+                "stream": joined(list(Stream(cascade, inputs, backends=backends).predict(inputs.split(300)))),
             }
             for mode, answer in answers.items():
                 yield {
@@ -187,12 +185,6 @@ def networks(arguments: argparse.Namespace, device: torch.device) -> Iterator[Ro
                     "mean_cost": float(answer.members_used.double().mean()),
                 }
     torch.backends.cudnn.allow_tf32 = True
-
-
-def joined(answers: Iterator[Prediction]) -> Prediction:
-    parts = list(answers)
-    fields = ((part.outputs, part.members_used, part.trace) for part in parts)
-    return Prediction(parts[0].task, *(torch.cat(field) for field in zip(*fields, strict=True)))
 
 
 def rows(arguments: argparse.Namespace, device: torch.device) -> Iterator[Row]:

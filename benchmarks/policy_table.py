@@ -118,7 +118,8 @@ def unequal_setting(small: Sequence[Path], large: Sequence[Path], members: int) 
     pairs = []
     for few, many in zip(small, large, strict=True):
         one, other = read(few), read(many)
-        pairs.append(Pair(joined(one.heldout, other.heldout, members), joined(one.test, other.test, members)))
+        counts = (members, members)
+        pairs.append(Pair(joined(one.heldout, other.heldout, counts), joined(one.test, other.test, counts)))
     flops = max(cost.flops for cost in pairs[0].test.costs)
     said = (
         f"{members} small members, then {members} large ones, cost in FLOPs of a large one (a small one is "
@@ -127,11 +128,11 @@ def unequal_setting(small: Sequence[Path], large: Sequence[Path], members: int) 
     return Setting("unequal", pairs, UNEQUAL_COSTS, "flops", flops, True, said)
 
 
-def joined(small: Bank, large: Bank, members: int) -> Bank:
+def joined(small: Bank, large: Bank, counts: tuple[int, int]) -> Bank:
     """The first members of one bank followed by the first of another, on the same samples."""
     if not torch.equal(small.ids, large.ids):
         raise SystemExit("the banks of small and large members are of other samples")
-    small, large = small.members(range(members)), large.members(range(members))
+    small, large = small.members(range(counts[0])), large.members(range(counts[1]))
     return replace(small, outputs=torch.cat([small.outputs, large.outputs], 1), costs=(*small.costs, *large.costs))
 
 
@@ -146,9 +147,8 @@ def compare(setting: Setting) -> dict[str, Any]:
         for name, cost, curve in curves(setting, pair, names):
             asked = cost * setting.unit_size
             right[name][cost].append(at_cost(curve.test, asked))
-            threshold = float(curve.heldout.thresholds_M[(curve.heldout.cost_M - asked).abs().argmin()])
-            spent = float(curve.test.at(threshold, curve.test.costs_NT).mean()) / setting.unit_size
-            realised[name][cost].append(spent)
+            spent = float(curve.test.at(threshold_for(curve.heldout, asked), curve.test.costs_NT).mean())
+            realised[name][cost].append(spent / setting.unit_size)
     mean = {name: {cost: torch.stack(parts).mean(0) for cost, parts in by.items()} for name, by in right.items()}
     rows = {name: row(setting, mean[name], mean[BASELINE], realised[name]) for name in names}
     found: dict[str, Any] = {"about": setting.said, "policies": rows, **bounds(setting)}
@@ -186,6 +186,11 @@ def curves(setting: Setting, pair: Pair, names: Sequence[str]) -> Iterator[tuple
                 used = pair.heldout.members(best.order)
                 fit = learn if name.endswith("selector") and len(best.order) > 1 else partial(fit_named, BASELINE)
                 yield name, cost, curve(fit(used, best.aggregation, setting.unit), best.aggregation, best.order)
+
+
+def threshold_for(curve: Frontier, asked: float) -> float:
+    """The threshold whose mean cost is nearest to the one asked for."""
+    return float(curve.thresholds_M[(curve.cost_M - asked).abs().argmin()])
 
 
 def at_cost(curve: Frontier, asked: float) -> Tensor:

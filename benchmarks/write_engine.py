@@ -8,37 +8,32 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
+
+from documents import ROOT, filled, write_or_check
 
 from irene.runtime.bench_picture import growth_picture
 
 HERE = Path(__file__).resolve().parent
-DOCS = HERE.parent / "docs"
+DOCS = ROOT / "docs"
 FILES = ("engine-h200", "engine-cpu", "cpu-backends", "growth-cpu")
 MODES = {"single": "one member", "full": "whole", "plain": "plain", "engine": "engine", "stream": "stream"}
 
 
 def main() -> None:
     gpu, engine, backends, growth = (json.loads((DOCS / f"benchmarks/{name}.json").read_text()) for name in FILES)
-    text = (HERE / "engine.md.in").read_text()
-    for name, part in {
+    parts = {
         "gpu_hardware": machine(gpu["hardware"]),
         "gpu_rows": mode_table(gpu["rows"]),
-        "gpu_overhead": f"{100 * min(row['share'] for row in gpu['overhead'] if row['fuse']):.1f} %",
+        "gpu_overhead": f"{100 * max(row['share'] for row in gpu['overhead'] if row['fuse']):.1f} %",
         "cpu_hardware": machine(engine["hardware"]),
         "cpu_rows": mode_table(engine["rows"]),
         "cpu_backends": backend_table(backends["rows"]),
         "int8_accuracy": int8_accuracy(backends["accuracy"]),
         "flat": flat(growth["flat"][0]),
-    }.items():
-        text = text.replace("{{" + name + "}}", part)
-    document = DOCS / "engine.md"
-    if "--check" in sys.argv:
-        stale = not document.exists() or document.read_text() != text
-        sys.exit("docs/engine.md is out of date: run python benchmarks/write_engine.py" if stale else 0)
-    document.write_text(text)
+    }
+    write_or_check({DOCS / "engine.md": filled(HERE / "engine.md.in", parts)}, "benchmarks/write_engine.py")
     growth_picture(growth["growth"]).savefig(DOCS / "benchmarks/growth-cpu.svg", metadata={"Date": None})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from irene.bank import Bank
 from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
@@ -21,14 +19,15 @@ from irene.training.afterwards import selector_fitter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from packed import Packed, Setting, Study, common_seeds
-from policy_table import at_cost
+from policy_table import at_cost, joined, threshold_for
+from tables import title
 
 COSTS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)
 FITTED = 3  # of these costs, those below the 1.3 that IRENE was trained for: above, a threshold is all it takes
 ASKED = (1.1, 1.2, 1.3, 1.5, 2.0)
 SMALL_COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0)  # FLOPs of one large member
 CASCADES = ((2, 2), (1, 3))  # how many small members, then how many large ones
-THRESHOLDS = {"margin": "margin + temperature", "change": "change predictor"}
+THRESHOLDS = ("margin", "change")
 SELECTOR = "selector"
 Rights = dict[float, Tensor]  # by cost: (N,) share of right answers of each sample
 
@@ -80,16 +79,16 @@ def against(study: Study, irene: str, folds: str) -> dict[str, Any]:
             continue
         own = rights([own_curve(run) for run in slices])
         others = {
-            f"{title}, {members} members": rights([threshold_curve(name)(run) for run in runs])
+            f"{title(name)}, {members} members": rights([threshold_curve(name)(run) for run in runs])
             for members, runs in (("the same", slices), ("independent", averages))
-            for name, title in THRESHOLDS.items()
+            for name in THRESHOLDS
         }
         fitted = {cost: right_at([fitted_anew(run, cost) for run in slices], cost) for cost in COSTS[:FITTED]}
         about: dict[str, Any] = {
             "seeds": len(slices),
             "accuracy": {f"{cost:g}": float(right_N.mean()) for cost, right_N in own.items()},
             "gains": {name: points(own, other) for name, other in others.items()},
-            "fitted": points(own | fitted, others[f"{THRESHOLDS['margin']}, the same members"]),
+            "fitted": points(own | fitted, others[f"{title('margin')}, the same members"]),
         }
         first, second = common_seeds(study.of(setting, folds), study.of(setting, irene))
         if first:
@@ -113,8 +112,7 @@ def asked_and_realised(study: Study, *labels: str) -> dict[str, Any]:
 def _realised(run: Packed) -> dict[str, float]:
     policy = run.policy()
     known, seen = (frontier(run.bank(split), policy, run.aggregation) for split in ("heldout", "test"))
-    thresholds = {cost: float(known.thresholds_M[(known.cost_M - cost).abs().argmin()]) for cost in ASKED}
-    return {f"{cost:g}": float(seen.at(value, seen.costs_NT).mean()) for cost, value in thresholds.items()}
+    return {f"{cost:g}": float(seen.at(threshold_for(known, cost), seen.costs_NT).mean()) for cost in ASKED}
 
 
 def small_first(study: Study) -> list[dict[str, Any]]:
@@ -140,7 +138,7 @@ def _cascade(
     }
     whole, unit = [], 1.0
     for few, many in pairs:
-        heldout, test = (_chained(few.bank(split), many.bank(split), counts) for split in ("heldout", "test"))
+        heldout, test = (joined(few.bank(split), many.bank(split), counts) for split in ("heldout", "test"))
         unit = test.costs[-1].flops
         mean = fit_aggregation(heldout, weights=True)
         for name, by_cost in right.items():
@@ -169,11 +167,3 @@ def _accuracy(right_N: Tensor, margin_N: Tensor) -> dict[str, Any]:
     mean, low, high = paired_bootstrap(right_N, torch.zeros_like(right_N))
     gain = [100 * value for value in paired_bootstrap(right_N, margin_N)]
     return {"accuracy": mean, "low": low, "high": high, "gain": gain}
-
-
-def _chained(small: Bank, large: Bank, counts: tuple[int, int]) -> Bank:
-    """The first members of one bank followed by the first of another, on the same samples."""
-    if not torch.equal(small.ids, large.ids):
-        raise SystemExit("the banks of small and large members are of other samples")
-    first, then = small.members(range(counts[0])), large.members(range(counts[1]))
-    return replace(first, outputs=torch.cat([first.outputs, then.outputs], 1), costs=(*first.costs, *then.costs))

@@ -43,7 +43,6 @@ from irene.bank import Bank
 from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.selection import Fitted, fit_named
 from irene.calibration.weights import fit_aggregation
-from irene.run import Run
 from irene.training.afterwards import selector_fitter
 from irene.types import CostUnit, cost_vector
 
@@ -51,7 +50,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from beyond_promises import on_fresh_splits, promises_markdown, under_corruption
 from corruptions import AMOUNTS, NAMES
-from policy_table import at_cost, gain, points
+from packed import Packed
+from policy_table import at_cost, gain, points, threshold_for
 
 CLEAN = "clean"
 MARGIN, CHANGE, SELECTOR, OWN = "margin", "change", "selector", "own selector"
@@ -132,16 +132,14 @@ def settings(folder: Path) -> list[Setting]:
 
 
 def read(folder: Path) -> Ensemble:
-    banks = folder / "banks"
-    corrupted = [name for name in NAMES if (banks / f"{name}.safetensors").exists()]
-    test = Bank.load(banks / "test.safetensors")
-    run = Run.open(folder)
+    run = Packed.open(folder)
+    corrupted = [name for name in NAMES if (folder / "banks" / f"{name}.safetensors").exists()]
     own = None
     if run.manifest["policy"]["name"] == SELECTOR and (folder / "policy.safetensors").exists():
         own = Fitted(run.policy(), run.aggregation)
     return Ensemble(
-        heldout=Bank.load(banks / "heldout.safetensors"),
-        sets={CLEAN: test} | {name: Bank.load(banks / f"{name}.safetensors") for name in corrupted},
+        heldout=run.bank("heldout"),
+        sets={CLEAN: run.bank("test")} | {name: run.bank(name) for name in corrupted},
         own=own,
     )
 
@@ -192,7 +190,7 @@ def look(setting: Setting) -> Looks:
             for policy, fitted in policies(run, setting, cost):
                 asked = cost * setting.unit_size
                 heldout = frontier(run.heldout, *fitted, setting.unit)
-                threshold = float(heldout.thresholds_M[(heldout.cost_M - asked).abs().argmin()])
+                threshold = threshold_for(heldout, asked)
                 for name, bank in run.sets.items():
                     curve = frontier(bank, *fitted, setting.unit)
                     here = looks.setdefault(name, {}).setdefault(cost, {})

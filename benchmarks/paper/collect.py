@@ -15,8 +15,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from against import against, asked_and_realised, small_first
-from packed import TABLE_MEMBERS, Packed, Setting, Study
+from against import THRESHOLDS, against, asked_and_realised, small_first
+from packed import FOLDS, IRENE, TABLE_MEMBERS, Packed, Setting, Study
+from tables import title
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
@@ -31,7 +32,6 @@ from irene.training.methods.woc import choose_threshold
 
 HERE = Path(__file__).resolve().parent
 KEPT = ("accuracy", "cost", "nll", "ece", "flops", "ms")
-IRENE, FOLDS = "irene at 1.3", "irene at 1.3 out-of-fold"
 
 
 def main() -> None:
@@ -102,12 +102,10 @@ def rows_of(run: Packed, *, alone: bool) -> list[dict[str, Any]]:
     if run.has_heldout:
         heldout = run.bank("heldout")
         confidence = Confidence(choose_threshold(heldout.trajectory(Confidence()), heldout.targets))
-        margin, change = (fit_policy(heldout, name, cost=1.3) for name in ("margin", "change"))
-        rows += [
-            row(f"woc{size}", replayed(test, confidence)),
-            row(f"average{size}, margin + temperature at 1.3", replayed(test, margin.policy, margin.aggregation)),
-            row(f"average{size}, change predictor at 1.3", replayed(test, change.policy, change.aggregation)),
-        ]
+        rows.append(row(f"woc{size}", replayed(test, confidence)))
+        for name in THRESHOLDS:
+            point = fit_policy(heldout, name, cost=1.3)
+            rows.append(row(f"average{size}, {title(name)} at 1.3", replayed(test, point.policy, point.aggregation)))
     return rows
 
 

@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tables import Row, gain, load_paper, mean_of, networks, seeds, setting_title, title, utility_of
+from packed import IRENE
+from tables import (
+    Row,
+    gain,
+    load_paper,
+    mean_of,
+    networks,
+    of_setting,
+    seeds,
+    setting_title,
+    title,
+    two_and_two,
+    utility_of,
+    worth_showing,
+)
 
-IRENE = "irene at 1.3"
-MARGIN = "margin + temperature"
+MARGIN = title("margin")
 
 
 def conclusions(study: dict[str, Any]) -> str:
@@ -23,12 +36,7 @@ def conclusions(study: dict[str, Any]) -> str:
 def irene_sentence(slug: str, about: dict[str, Any], rows: Sequence[Row]) -> str:
     """How good IRENE is in a setting, and whether its members or its stopping make it so."""
     dataset, backbone, epochs = slug.split("-")
-    setting = [
-        row
-        for row in rows
-        if (row["dataset"], row["backbone"], row["epochs"]) == (dataset, backbone, int(epochs[1:]))
-        and row["images"] < 50_000
-    ]
+    setting = of_setting(rows, dataset, backbone, int(epochs[1:]))
     ours = [row for row in setting if row["method"] == IRENE]
     where = (dataset, backbone, "irene")
     paper = [row for row in load_paper() if (row["dataset"], row["backbone"], row["method"]) == where]
@@ -85,14 +93,9 @@ def recipe_sentences(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def two_and_two(cascade: Row) -> bool:
-    return bool(cascade["members"].count("resnet32") == 2)
-
-
 def best_cascade(cascades: Sequence[Row], dataset: str) -> Row:
-    """That of two and two members with most seeds and, of these, trained longest."""
-    of = [one for one in cascades if one["dataset"] == dataset and two_and_two(one)]
-    return max(of, key=lambda one: (min(one["seeds"], 3), one["large_epochs"], one["small_epochs"]))
+    """That of two and two members which is most worth showing."""
+    return max((one for one in cascades if one["dataset"] == dataset and two_and_two(one)), key=worth_showing)
 
 
 def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
@@ -110,6 +113,6 @@ def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
     return (
         f"**Small members first**, {title(cascade['dataset'])}, two ResNet-32 of {cascade['small_epochs']} and two "
         f"ResNet-18 of {cascade['large_epochs']} epochs, trained independently ({seeds(cascade['seeds'])}), selector "
-        f"fitted on their outputs: {' and '.join(reached)}. Learned halting is significantly ahead of margin + "
-        f"temperature {learned}."
+        f"fitted on their outputs: {' and '.join(reached)}. Learned halting is significantly ahead of {MARGIN} "
+        f"{learned}."
     )

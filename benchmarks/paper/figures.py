@@ -17,7 +17,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from tables import mean_of, seeds, select, title
+from tables import in_short, mean_of, seeds, select, title, two_and_two, worth_showing
 
 from irene.evaluation import studies
 from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
@@ -96,10 +96,9 @@ def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def chosen(cascades: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of the two trainings with most seeds and, of these, the longest."""
-    order = {(min(one["seeds"], 3), one["large_epochs"], one["small_epochs"]) for one in cascades}
-    kept = sorted(order)[-2:]
-    return [one for one in cascades if (min(one["seeds"], 3), one["large_epochs"], one["small_epochs"]) in kept]
+    """Those of the two trainings most worth showing."""
+    kept = sorted({worth_showing(one) for one in cascades})[-2:]
+    return [one for one in cascades if worth_showing(one) in kept]
 
 
 @styled
@@ -138,10 +137,16 @@ def _cascade(axes: Axes, cascade: dict[str, Any], colour: str) -> None:
     points = cascade["policies"]["selector"]
     cost = [float(value) for value in points]
     accuracy, low, high = ([point[key] for point in points.values()] for key in ("accuracy", "low", "high"))
-    members = ", ".join(name.replace("resnet", "R") for name in cascade["members"])
     epochs = f"{cascade['small_epochs']} and {cascade['large_epochs']} epochs"
-    axes.plot(cost, accuracy, color=colour, marker="o", ms=4, label=f"{members}: {epochs}, {seeds(cascade['seeds'])}")
-    if cascade["members"].count("resnet32") == 2:
+    axes.plot(
+        cost,
+        accuracy,
+        color=colour,
+        marker="o",
+        ms=4,
+        label=f"{in_short(cascade['members'])}: {epochs}, {seeds(cascade['seeds'])}",
+    )
+    if two_and_two(cascade):
         axes.fill_between(cost, low, high, color=colour, alpha=0.1, lw=0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,12 @@ from irene.halting.policy import Policy
 from irene.run import Run
 from irene.training.afterwards import selector_fitter
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from policy_table import threshold_for
+
 ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
 TABLE_MEMBERS = 3  # of every ensemble in the paper's tables
+IRENE, FOLDS = "irene at 1.3", "irene at 1.3 out-of-fold"  # labels of runs
 ALONE = 0.8  # of the fastest training of a backbone: a run that was slower shared the card with others
 
 
@@ -46,11 +51,11 @@ class Packed(Run):
         entry = self.manifest["policy"]
         if "file" not in entry or (self.path / entry["file"]).exists():
             return super().policy()
-        own, heldout = self.manifest["options"]["method"], self.bank("heldout")
-        fit = selector_fitter(cost=own["cost"], hidden=own["hidden"], seed=self.manifest["seed"])
+        own, heldout = self.own, self.bank("heldout")
+        fit = selector_fitter(cost=own["cost"], hidden=own["hidden"], seed=self.seed)
         selector = fit(heldout, self.aggregation, own["cost_unit"])
         line = frontier(heldout, selector, self.aggregation, own["cost_unit"])
-        return selector.at(float(line.thresholds_M[(line.cost_M - own["cost"]).abs().argmin()]))
+        return selector.at(threshold_for(line, own["cost"]))
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobs import R18_FLOPS
+from packed import ALL_IMAGES, FOLDS, IRENE
 
 from irene.evaluation.metrics import utility
 
@@ -37,11 +38,11 @@ ORDER = (
     "mimo",
     "batch-ensemble",
     "woc",
-    "average, margin + temperature at 1.3",
-    "average, change predictor at 1.3",
+    f"average, {TITLES['margin']} at 1.3",
+    f"average, {TITLES['change']} at 1.3",
     "irene paper's recipe",
-    "irene at 1.3",
-    "irene at 1.3 out-of-fold",
+    IRENE,
+    FOLDS,
 )
 Row = dict[str, Any]
 
@@ -126,7 +127,7 @@ def method_table(rows: Sequence[Row]) -> str:
         cells += [spread(found, "nll", digits=3), spread(found, "ece", digits=3), spread(found, "flops", 1e-9)]
         timed = [row for row in found if row["alone"]]
         cells.append(spread(timed, "ms", 1e3, 1) if timed else "")
-        name = "irene" if method == "irene at 1.3" else method
+        name = "irene" if method == IRENE else method
         cells += beside(paper.get((found[0]["dataset"], backbone, name)), found, own)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -184,7 +185,7 @@ def against_tables(found: dict[str, Any]) -> str:
         for name, gains in compared.items():
             lines.append(f"| {name} | " + " | ".join(gain(gains[cost]) for cost in (*costs, "all")) + " |")
         lines.append(
-            "| *selector fitted for each cost: minus margin + temperature, the same members* | "
+            f"| *selector fitted for each cost: minus {title('margin')}, the same members* | "
             + " | ".join(gain(about["fitted"][cost]) for cost in (*costs, "all"))
             + " |"
         )
@@ -225,7 +226,7 @@ def cascade_tables(cascades: Sequence[Row], rows: Sequence[Row]) -> str:
             for policy, points in cascade["policies"].items():
                 cells = [f"{100 * points[cost]['accuracy']:.2f}" for cost in costs]
                 lines.append(
-                    f"| {', '.join(name.replace('resnet', 'R') for name in cascade['members'])} | {title(policy)} | "
+                    f"| {in_short(cascade['members'])} | {title(policy)} | "
                     + " | ".join(cells)
                     + f" | {100 * cascade['whole']:.2f} |"
                 )
@@ -255,12 +256,30 @@ def networks(rows: Sequence[Row], cascade: Row, backbone: str, method: str) -> l
 
 def select(rows: Sequence[Row], dataset: str, backbone: str, epochs: int, method: str) -> list[Row]:
     """The rows of a method in a setting with a held-out slice."""
+    return [row for row in of_setting(rows, dataset, backbone, epochs) if row["method"] == method]
+
+
+def of_setting(rows: Sequence[Row], dataset: str, backbone: str, epochs: int) -> list[Row]:
+    """The rows of all methods in a setting with a held-out slice."""
     return [
         row
         for row in rows
-        if (row["dataset"], row["backbone"], row["epochs"], row["method"]) == (dataset, backbone, epochs, method)
-        and row["images"] < 50_000
+        if (row["dataset"], row["backbone"], row["epochs"]) == (dataset, backbone, epochs)
+        and row["images"] < ALL_IMAGES
     ]
+
+
+def in_short(backbones: Iterable[str]) -> str:
+    return ", ".join(name.replace("resnet", "R") for name in backbones)
+
+
+def two_and_two(cascade: Row) -> bool:
+    return bool(cascade["members"].count("resnet32") == 2)
+
+
+def worth_showing(cascade: Row) -> tuple[int, int, int]:
+    """What a cascade is chosen by: most seeds, up to three, and of these the longest training."""
+    return min(cascade["seeds"], 3), cascade["large_epochs"], cascade["small_epochs"]
 
 
 def joint_table(rows: Sequence[Row]) -> str:
@@ -271,7 +290,7 @@ def joint_table(rows: Sequence[Row]) -> str:
         unequal, "dataset", "epochs", "backbone", "method"
     ).items():
         lines.append(
-            f"| {title(dataset)}, {epochs} | {backbone.replace('+', ', ').replace('resnet', 'R')} | {method} "
+            f"| {title(dataset)}, {epochs} | {in_short(backbone.split('+'))} | {method} "
             f"| {len(found)} | {spread(found, 'accuracy', 100)} | {spread(found, 'flops', 1 / R18_FLOPS)} |"
         )
     return "\n".join(lines)

@@ -17,8 +17,10 @@ import tables
 from conclusions import best_cascade, conclusions
 from figures import CAPTIONS, SMALL_FIRST, file_name, headline_data
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from documents import ROOT, filled, write_or_check
+
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 IRENE_RUN = re.compile(r"cifar\d+-resnet\d+-irene-s0-e\d+")
 HEADLINE = re.compile(r"(<!-- headline -->\n).*?(<!-- /headline -->)", re.DOTALL)
 
@@ -31,14 +33,10 @@ def main() -> None:
     readme = ROOT / "README.md"
     written = {
         ROOT / "docs/results.md": results(study, pictures, table),
-        ROOT / "docs/calibrate.md": filled("calibrate.md.in", {"promises": promises}),
+        ROOT / "docs/calibrate.md": filled(HERE / "calibrate.md.in", {"promises": promises}),
         readme: HEADLINE.sub(lambda found: found[1] + headline(study) + found[2], readme.read_text()),
     }
-    if "--check" in sys.argv:
-        stale = [str(path.relative_to(ROOT)) for path, text in written.items() if path.read_text() != text]
-        sys.exit(f"out of date: {', '.join(stale)}; run python benchmarks/paper/write.py" if stale else 0)
-    for path, text in written.items():
-        path.write_text(text)
+    write_or_check(written, "benchmarks/paper/write.py")
 
 
 def headline(study: dict[str, Any]) -> str:
@@ -77,7 +75,7 @@ def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str) 
         "halting_of": tables.setting_title("-".join(name.split("-")[i] for i in (0, 1, -1))),
         "halting": tables.halting_table(stages),
     }
-    return filled("results.md.in", parts)
+    return filled(HERE / "results.md.in", parts)
 
 
 def figure_list(pictures: dict[str, dict[str, Any]]) -> str:
@@ -93,13 +91,6 @@ def figure_list(pictures: dict[str, dict[str, Any]]) -> str:
 def picture(study: str, slug: str) -> str:
     shown = tables.setting_title(slug) if "-" in slug else tables.title(slug)
     return f"{shown}:\n\n![{CAPTIONS[study]}: {shown}](figures/{file_name(study, slug)})"
-
-
-def filled(template: str, parts: dict[str, str]) -> str:
-    text = (HERE / template).read_text()
-    for name, part in parts.items():
-        text = text.replace("{{" + name + "}}", part)
-    return text
 
 
 if __name__ == "__main__":

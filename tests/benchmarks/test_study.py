@@ -16,6 +16,7 @@ import pytest
 import tables
 import torch
 from packed import Setting, Study, common_seeds
+from policy_table import joined
 from train import pack
 
 from irene.bank import Bank
@@ -209,7 +210,7 @@ def test_realised_costs_are_near_those_asked_for(study: Study) -> None:
 
 def test_small_members_come_first_in_a_cascade_of_two_banks(lifelike_bank: Callable[..., Bank]) -> None:
     small, large = (lifelike_bank(20, flops=(work,) * 3, seed=seed) for seed, work in ((0, 1.0), (1, 8.0)))
-    both = against._chained(small, large, (1, 2))
+    both = joined(small, large, (1, 2))
     assert [cost.flops for cost in both.costs] == [1e6, 8e6, 8e6]
     assert torch.equal(both.outputs[:, 0], small.outputs[:, 0])
     assert torch.equal(both.outputs[:, 1:], large.outputs[:, :2])

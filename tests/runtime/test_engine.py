@@ -129,6 +129,43 @@ def test_two_members_at_once_answer_as_one_after_the_other(same: Same, case: Cas
     assert engine.recorded == recorded
 
 
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_a_member_may_write_into_its_inputs(same: Same, side_by_side: bool) -> None:
+    def member(scale: float, inputs: Tensor) -> Tensor:
+        return inputs.mul_(scale)[:, :3]
+
+    inputs = torch.randn(20, 5)
+    cascade = Cascade([partial(member, scale) for scale in (0.5, -3.0, 2.0)], Margin(0.5))
+    options = EngineOptions(largest=32, buckets=(8, 32), side_by_side=side_by_side)
+    engine = Engine(cascade, inputs[:1], options=options)
+    if side_by_side:
+        always_from(engine, 0)
+    same(engine.predict(inputs), cascade.predict(inputs))
+
+
+def test_it_goes_on_after_a_member_failed(same: Same) -> None:
+    failing: list[int] = []
+
+    def member(number: int, inputs: Tensor) -> Tensor:
+        if number in failing:
+            raise RuntimeError("out of order")
+        return inputs[:, number:] * 1
+
+    inputs = torch.randn(20, 5)
+    cascade = Cascade([partial(member, number) for number in (0, 0, 0)], Margin(0.3))
+    options = EngineOptions(largest=32, buckets=(1, 8, 32), side_by_side=True)
+    for first in (0, 1):
+        engine = Engine(cascade, inputs[:1], options=options)
+        always_from(engine, first)
+        same(engine.predict(inputs[:7]), cascade.predict(inputs[:7]))
+        failing.append(0)
+        with pytest.raises(RuntimeError, match="out of order"):
+            engine.predict(inputs)
+        failing.clear()
+        same(engine.predict(inputs[:7]), cascade.predict(inputs[:7]))
+        same(engine.predict(inputs), cascade.predict(inputs))
+
+
 def always_from(engine: Engine, first: int) -> None:
     """Have an engine think that members from this one on take no time when they run in pairs."""
     table = engine.costs

@@ -35,6 +35,8 @@ class Backend(ABC):
     """Whether a batch size that is new costs time once (a compilation): then only bucket sizes are run."""
     capturable: bool = False
     """Whether `run` only launches kernels on a GPU, so that it can be recorded into a CUDA graph."""
+    keeps_inputs: bool = False
+    """Whether `run` never writes into its inputs; if it may, it is given a copy of what others read too."""
 
     @classmethod
     @abstractmethod

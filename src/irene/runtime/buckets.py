@@ -19,7 +19,7 @@ _FINE_FROM = 16  # below, a GPU takes about as long for one sample as for all
 
 
 def bucket_sizes(largest: int, *, fine: bool = False) -> tuple[int, ...]:
-    """Powers of two up to `largest`, which is always the last; `fine` puts three more between neighbours from 64 on."""
+    """Powers of two up to `largest`, which is always the last; `fine` puts three more between neighbours from 16 on."""
     if largest < 1:
         raise OptionError(f"the largest bucket must be 1 or more, got {largest}")
     sizes = {largest}

@@ -17,8 +17,10 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from irene.runtime.traces import called, read_once, trace, writes
+
 _RELUS = (F.relu, torch.relu)
-_SUMS = (operator.add, torch.add)
+_SUMS = (operator.add, operator.iadd, torch.add)
 _REPEATS = 5
 _CHANNELS = 8  # tensor cores take channels by eights
 
@@ -40,12 +42,27 @@ class ConvReLU(nn.Module):
     def forward(self, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
         if self.missing:
             x = F.pad(x, (0, 0, 0, 0, 0, self.missing))
-        if not x.is_cuda or torch.compiler.is_compiling():  # a compiler fuses what it sees
+        # A compiler fuses what it sees.
+        if not x.is_cuda or torch.compiler.is_compiling() or not self._takes(x, shortcut):
             return self._in_steps(x, shortcut)
         if torch.backends.cudnn.benchmark and x.shape not in self._apart:
             self._apart[x.shape] = _time(self._in_steps, x, shortcut) < _time(self._in_one, x, shortcut)
         way = self._in_steps if self._apart.get(x.shape, False) else self._in_one
         return way(x, shortcut)
+
+    def _takes(self, x: Tensor, shortcut: Tensor | None) -> bool:
+        """Whether one kernel can add the shortcut: it knows nothing of broadcasting and of mixed types."""
+        if shortcut is None:
+            return True
+        conv = self.conv
+        assert not isinstance(conv.padding, str)
+        sides = [
+            (side + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+            for side, kernel, stride, padding, dilation in zip(
+                x.shape[2:], conv.kernel_size, conv.stride, conv.padding, conv.dilation, strict=True
+            )
+        ]
+        return shortcut.dtype == x.dtype and shortcut.shape == (len(x), conv.out_channels, *sides)
 
     def _in_steps(self, x: Tensor, shortcut: Tensor | None) -> Tensor:
         y: Tensor = self.conv(x)
@@ -66,29 +83,28 @@ def _time(work: Callable[[Tensor, Tensor | None], Tensor], x: Tensor, shortcut: 
     """Milliseconds that a GPU needs for this a few times over."""
     work(x, shortcut)
     start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
+    stream = torch.cuda.current_stream(x.device)
+    start.record(stream)
     for _ in range(_REPEATS):
         work(x, shortcut)
-    stop.record()
+    stop.record(stream)
     stop.synchronize()
     return float(start.elapsed_time(stop))
 
 
 def fused(module: nn.Module) -> nn.Module:
-    """The module, in evaluation, with its convolutions fused; the module itself where it cannot be traced.
+    """The module, which should be in evaluation, with its convolutions fused; itself where it cannot be traced.
 
     Weights are shared with the module where they are not folded.
     """
-    try:
-        traced = fx.symbolic_trace(module.eval())
-    except Exception:  # forward code may do what it likes, and a trace of it fail as it likes
+    traced = trace(module)
+    if traced is None:
         return module
     parts = dict(traced.named_modules())
     for node in list(traced.graph.nodes):
         _fold(traced, parts, node)
     for node in list(traced.graph.nodes):
         _fuse(traced, parts, node)
-    traced.graph.eliminate_dead_code()
     traced.delete_all_unused_submodules()
     traced.recompile()
     return traced
@@ -96,12 +112,14 @@ def fused(module: nn.Module) -> nn.Module:
 
 def _fold(traced: fx.GraphModule, parts: dict[str, nn.Module], node: fx.Node) -> None:
     """Where this is a batch norm of a convolution that nobody else reads, put it into the convolution's weights."""
-    norm = _part(parts, node)
+    norm = called(parts, node)
     source = node.args[0] if node.args else None
-    conv = _part(parts, source)
-    if isinstance(norm, nn.BatchNorm2d) and norm.track_running_stats and _plain(conv) and _read_once(source):
+    conv = called(parts, source)
+    folds = type(norm) is nn.BatchNorm2d and norm.track_running_stats and not norm.training
+    if folds and _plain(conv) and read_once(source):
         assert isinstance(source, fx.Node)
         assert isinstance(conv, nn.Conv2d)
+        assert isinstance(norm, nn.BatchNorm2d)
         _put(traced, parts, str(source.target), fuse_conv_bn_eval(conv, norm))
         node.replace_all_uses_with(source)
         traced.graph.erase_node(node)
@@ -109,17 +127,23 @@ def _fold(traced: fx.GraphModule, parts: dict[str, nn.Module], node: fx.Node) ->
 
 def _fuse(traced: fx.GraphModule, parts: dict[str, nn.Module], node: fx.Node) -> None:
     """Where this is the ReLU of a convolution, or of its sum with a shortcut, make it one with the convolution."""
-    if not (isinstance(_part(parts, node), nn.ReLU) or (node.op == "call_function" and node.target in _RELUS)):
+    if not (isinstance(called(parts, node), nn.ReLU) or (node.op == "call_function" and node.target in _RELUS)):
         return
-    below = node.args[0]
-    assert isinstance(below, fx.Node)
-    summed = below.op == "call_function" and below.target in _SUMS and not below.kwargs and _read_once(below)
+    below = node.args[0] if node.args else None
+    if not isinstance(below, fx.Node):
+        return
+    summed = below.op == "call_function" and below.target in _SUMS and not below.kwargs and read_once(below)
     terms = [term for term in below.args if isinstance(term, fx.Node)] if summed else [below]
-    if len(terms) != (2 if summed else 1):
+    if summed and (len(below.args) != 2 or len(set(terms)) != 2):
         return
-    conv = next((term for term in terms if _plain(_part(parts, term)) and _read_once(term)), None)
-    if conv is None:
+    able = terms[:1] if below.target is operator.iadd else terms  # what it writes to, others may see
+    conv = next((term for term in able if _plain(called(parts, term)) and read_once(term)), None)
+    if conv is None or conv.kwargs:
         return
+    nodes = list(traced.graph.nodes)
+    between = nodes[nodes.index(conv) + 1 : nodes.index(node)]
+    if any(writes(parts, other) for other in between if other is not below):
+        return  # it would read what was written after its turn
     found = parts[str(conv.target)]
     assert isinstance(found, nn.Conv2d)
     shortcut = [term for term in terms if term is not conv]
@@ -136,29 +160,18 @@ def _fuse(traced: fx.GraphModule, parts: dict[str, nn.Module], node: fx.Node) ->
 
 def _take_bias(traced: fx.GraphModule, parts: dict[str, nn.Module], term: fx.Node, into: nn.Conv2d) -> None:
     """Where a shortcut is a convolution, which has its bias added by a kernel of its own, add the bias elsewhere."""
-    conv = _part(parts, term)
-    if isinstance(conv, nn.Conv2d) and conv.bias is not None and into.bias is not None and _read_once(term):
+    conv = called(parts, term)
+    if type(conv) is not nn.Conv2d or conv.out_channels != into.out_channels or not read_once(term):
+        return
+    if conv.bias is not None and into.bias is not None:
         into.bias.data += conv.bias.data
         without = copy.deepcopy(conv)
         without.bias = None
         _put(traced, parts, str(term.target), without)
 
 
-def _part(parts: dict[str, nn.Module], node: object) -> nn.Module | None:
-    """The submodule that a node calls."""
-    return parts.get(str(node.target)) if isinstance(node, fx.Node) and node.op == "call_module" else None
-
-
 def _plain(module: nn.Module | None) -> bool:
-    return isinstance(module, nn.Conv2d) and module.padding_mode == "zeros" and not isinstance(module.padding, str)
-
-
-def _read_once(node: object) -> bool:
-    """Whether only one other node reads it, and its module is called nowhere else."""
-    if not isinstance(node, fx.Node) or len(node.users) != 1:
-        return False
-    calls = [other for other in node.graph.nodes if (other.op, other.target) == ("call_module", node.target)]
-    return len(calls) <= 1
+    return type(module) is nn.Conv2d and module.padding_mode == "zeros" and not isinstance(module.padding, str)
 
 
 def _put(traced: fx.GraphModule, parts: dict[str, nn.Module], name: str, module: nn.Module) -> None:

@@ -22,6 +22,7 @@ class GraphBackend(Backend):
     """A member as a graph with as many threads as torch has now; torch modules and .onnx files go in."""
 
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "int8")
+    keeps_inputs = True
 
     def __init__(self, signature: Signature, precision: Precision) -> None:
         self.device = torch.device("cpu")

@@ -145,11 +145,11 @@ class Stages:
         index_B = self.lists[stage][:rows]
         straight = stage == 0 and self._whole_batches
         inputs = self.inputs[:rows] if straight else self.inputs.index_select(0, index_B)
-        outputs = (
-            [self._answer(stage, inputs)]
-            if width == 1
-            else self.recorder.together(partial(self._answer, stage, inputs), partial(self._answer, stage + 1, inputs))
-        )
+        answers = [
+            partial(self._answer, number, inputs, shared=straight or width > 1)
+            for number in range(stage, stage + width)
+        ]
+        outputs = [answers[0]()] if width == 1 else self.recorder.together(*answers)
         if self._fused and rows > 1:
             for tensor in (index_B, *outputs):
                 torch._dynamo.maybe_mark_dynamic(tensor, 0)
@@ -160,8 +160,11 @@ class Stages:
             if stage + width < self.steps:
                 self.lists[stage + width][: rows + 1].copy_(survivors)
 
-    def _answer(self, stage: int, inputs: Tensor) -> Tensor:
+    def _answer(self, stage: int, inputs: Tensor, *, shared: bool) -> Tensor:
+        """A member's answer; `shared` inputs are read by others too, so that a member may not write into them."""
         backend = self.backends[stage]
+        if shared and not backend.keeps_inputs:
+            inputs = inputs.clone()
         return as_heads(backend.run(inputs.to(backend.device))).to(self.device)
 
     def _settled(self, stage: int, index_B: Tensor, outputs: list[Tensor]) -> tuple[Tensor, Tensor] | None:

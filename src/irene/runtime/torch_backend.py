@@ -32,6 +32,7 @@ class Eager(Backend):
         self.device = device
         self.precision = precision
         self.capturable = device.type == "cuda" and isinstance(member, nn.Module)
+        self.keeps_inputs = isinstance(member, Member)  # which normalises them first, into memory of its own
         self._member = member
 
     @classmethod
@@ -56,6 +57,7 @@ class Compiled(Backend):
         self.device = device
         self.precision = precision
         self.capturable = device.type == "cuda"
+        self.keeps_inputs = isinstance(member, Member)
         self._member: Callable[[Tensor], Tensor] = torch.compile(member)
         self._sizes: set[int] = set()
 
@@ -115,9 +117,10 @@ def _reduced(member: Member, dtype: torch.dtype) -> Member:
     reduced.backbone = fused(reduced.backbone)
     for module in chain(reduced.backbone.modules(), reduced.head.modules()):
         if not isinstance(module, _BatchNorm):
-            for parameter in module.parameters(recurse=False):
-                wanted = layout if parameter.ndim == 4 else torch.preserve_format
-                parameter.data = parameter.data.to(dtype=dtype, memory_format=wanted)
+            for tensor in chain(module.parameters(recurse=False), module.buffers(recurse=False)):
+                if tensor.is_floating_point():
+                    wanted = layout if tensor.ndim == 4 else torch.preserve_format
+                    tensor.data = tensor.data.to(dtype=dtype, memory_format=wanted)
     reduced.normalise.register_forward_hook(lambda _, __, output: output.to(dtype=dtype, memory_format=layout))
     return reduced
 

@@ -13,13 +13,14 @@ PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_D
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check format docs clean
+.PHONY: help demo test check format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DONE)/core ## train and compare small ensembles on bundled data, in under 3 minutes
 	@$(BIN)/irene demo
+	@echo "The command irene lies in $(BIN): put it on your path with  . $(BIN)/activate"
 
 test: $(DONE)/dev ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
@@ -34,9 +35,6 @@ check: $(DONE)/dev ## check format, lint, types, import direction and public nam
 format: $(DONE)/dev ## format the code and apply the lint fixes that are safe
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-
-docs: $(DONE)/docs ## build the documentation into site/
-	$(BIN)/mkdocs build --strict
 
 clean: ## remove caches and build outputs; keeps .venv, runs and data
 	rm -rf build dist site .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -64,9 +62,4 @@ $(DONE)/core: $(DONE)/python pyproject.toml constraints.txt
 $(DONE)/dev: $(DONE)/python pyproject.toml constraints.txt
 	@echo "Installing irene with what its tests and checks need (torch is large: the first time takes minutes)"
 	@$(PIP) --editable '.[dev]'
-	@touch $(DONE)/core $@
-
-$(DONE)/docs: $(DONE)/python pyproject.toml constraints.txt
-	@echo "Installing irene with what its documentation needs"
-	@$(PIP) --editable '.[docs]'
 	@touch $(DONE)/core $@

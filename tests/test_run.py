@@ -105,7 +105,7 @@ def test_every_file_is_in_the_manifest_and_no_other_is_left(run_path: Path) -> N
 
 def test_a_run_never_overwrites_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("x")
-    with pytest.raises(RunError, match=r"exists already; give another --out, or --resume"):
+    with pytest.raises(RunError, match=r"exists already; give another --out$"):
         Run.create(tmp_path, ABOUT)
     with pytest.raises(RunError, match="exists already"):
         Run.create(tmp_path / "precious.txt", ABOUT)

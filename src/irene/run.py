@@ -54,7 +54,7 @@ class Run:
         """Begin a run in a new or empty directory."""
         folder = Path(path)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise RunError(f"{folder}: exists already; give another --out, or --resume to go on with it")
+            raise RunError(f"{folder}: exists already; give another --out")
         run = cls(
             folder,
             {"format": FORMAT, "status": "training", **about, "members": [], "banks": {}, "points": {}},

@@ -44,8 +44,7 @@ def cost_vector(costs: tuple[Cost, ...], unit: CostUnit) -> Tensor:
     values = torch.tensor([getattr(cost, unit) for cost in costs], dtype=torch.float64)
     if not bool((values > 0).all()):
         raise OptionError(
-            f"the members have no measured cost in {unit}: use --cost-unit members, "
-            "or give each member a Cost with that field"
+            f"the members have no measured cost in {unit}: count in members, or give each member a Cost with that field"
         )
     return values
 

@@ -110,8 +110,17 @@ def test_risk_takes_the_last_passing_threshold(curve: Frontier) -> None:
 
 
 def test_a_risk_too_small_for_the_samples_names_the_nearest(curve: Frontier) -> None:
-    with pytest.raises(CalibrationError, match=r"from 400 samples: the nearest possible is 0\.0057"):
+    with pytest.raises(CalibrationError, match=r"from 400 samples: the nearest possible is 0\.574%"):
         targets.threshold_for_risk(curve, 0.001, 0.9)
+
+
+@pytest.mark.parametrize("samples", [50, 173, 288, 999])
+def test_the_nearest_risk_that_is_named_can_be_promised(lifelike_bank: Callable[..., Bank], samples: int) -> None:
+    curve = frontier(lifelike_bank(samples), Margin(), Aggregation.equal(3))
+    with pytest.raises(CalibrationError, match="nearest possible") as caught:
+        targets.threshold_for_risk(curve, 1e-5, 0.9)
+    named = float(str(caught.value).rsplit(" ", 1)[1].rstrip("%")) / 100
+    targets.threshold_for_risk(curve, named, 0.9)
 
 
 def test_a_promised_cost_lies_below_the_asked_one(curve: Frontier) -> None:

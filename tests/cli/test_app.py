@@ -33,6 +33,13 @@ def test_every_verb_has_an_example_and_json(irene: Irene, verb: str) -> None:
     assert "--json" in done.out
 
 
+def test_help_fills_the_lines_of_a_narrow_screen(irene: Irene) -> None:
+    about = irene("predict", "--help").out.split("With --out,")[1].split("╭")[0]
+    lines = [line.strip() for line in about.strip().splitlines()]
+    assert len(lines) > 1
+    assert min(map(len, lines[:-1])) > 50
+
+
 def test_help_does_not_wait_for_torch() -> None:
     code = "import sys; from irene.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0

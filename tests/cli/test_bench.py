@@ -41,6 +41,11 @@ def test_table(irene: Irene, run_folder: Path) -> None:
     assert "eager:bf16, batch 2, engine:" in done.err
 
 
+def test_says_where_the_picture_is(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
+    done = irene("bench", run_folder, "--quick", "--batch", "2", "--out", tmp_path / "bench.svg")
+    assert done.out.splitlines()[-1] == f"picture written to {tmp_path / 'bench.svg'}"
+
+
 def test_mistakes(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
     assert "--batch" in irene("bench", run_folder, "--batch", "0").mistake
     assert "a backend is one of" in irene("bench", run_folder, "--quick", "--backend", "fast").mistake

@@ -154,7 +154,7 @@ def test_other_data_than_the_runs_own(irene: Irene, run: Path, tmp_path: Path) -
 def test_wishes_that_cannot_be_met_name_the_nearest(irene: Irene, run: Path, outputs: Path) -> None:
     for folder, wish, words in (
         (run, ("--cost", "0.5"), "the nearest possible is 1"),
-        (run, ("--risk", "0.1%"), "the nearest possible is 0."),
+        (run, ("--risk", "0.1%"), "the nearest possible is 9.527%"),
         (outputs, ("--p99", "0.5ms"), "the nearest possible is 2 ms"),
         (outputs, ("--cost", "99", "--unit", "ms"), "the nearest possible is 26"),
     ):

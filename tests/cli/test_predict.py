@@ -216,7 +216,9 @@ def test_other_formats_are_resumed_too(
 
     with monkeypatch.context() as patch:
         patch.setattr(Parts, "add", interrupted)
-        assert irene(*call, resumed).code == 130
+        done = irene(*call, resumed)
+    assert done.code == 130
+    assert done.err.splitlines()[-2:] == ["go on with the same command and --resume", "irene: interrupted"]
     assert irene(*call, resumed, "--resume").code == 0
     if ending == "parquet":
         assert parquet.read_table(resumed).equals(parquet.read_table(whole))

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from irene.evaluation.numbers import plain, si
+from irene.evaluation.numbers import milliseconds, plain, si
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,11 @@ def test_plain(value: float | None, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0, "0"), (999, "999"), (999.6, "1K"), (1807616, "1.81M"), (5.4e9, "5.4G"), (2e12, "2T"), (5e15, "5e+03T")],
+    [(0, "-"), (999, "999"), (999.6, "1K"), (1807616, "1.81M"), (5.4e9, "5.4G"), (2e12, "2T"), (5e15, "5e+03T")],
 )
 def test_si(value: float, shown: str) -> None:
     assert si(value) == shown
+
+
+def test_a_time_nobody_measured_is_no_time() -> None:
+    assert (milliseconds(0.0), milliseconds(0.03703)) == ("-", "0.037")

@@ -108,7 +108,7 @@ def _within_latency(
     if not found:
         raise CalibrationError(
             f"a 99th percentile of {asked:g} ms cannot be promised with {target.confidence:.0%} confidence: "
-            f"the nearest possible is {_lowest_latency(curve, ms_NT, target.confidence):.4g} ms"
+            f"the nearest possible is {targets.rounded_up(_lowest_latency(curve, ms_NT, target.confidence)):g} ms"
         )
     *_, index, curve = max(found, key=lambda entry: entry[:2])
     return curve, index

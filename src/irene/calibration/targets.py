@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from typing import Any
 
 import torch
@@ -80,6 +81,11 @@ class Target:
         return asked | ({"guaranteed": True} if self.guaranteed else {})
 
 
+def rounded_up(value: float, digits: int = 4) -> float:
+    """The value in so many digits and never below it, so that what an error calls possible is."""
+    return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value)))
+
+
 def threshold_for_cost(frontier: Frontier, asked: float, unit: CostUnit) -> int:
     """Index of the threshold whose mean cost is nearest to the one asked for."""
     cost_M = frontier.cost_M
@@ -104,7 +110,7 @@ def threshold_for_guaranteed_cost(frontier: Frontier, asked: float, confidence: 
     if asked < lowest:
         raise CalibrationError(
             f"a mean cost of {asked:g} {unit} cannot be promised with {confidence:.0%} confidence from {samples} "
-            f"samples: the nearest possible is {lowest:.4g}, more samples bring it toward {low:g}"
+            f"samples: the nearest possible is {rounded_up(lowest):g}, more samples bring it toward {low:g}"
         )
     means_M = (frontier.cost_M - low) / (high - low)
     passed_M = mean_p_value(means_M, samples, (asked - low) / (high - low)) <= delta
@@ -133,8 +139,8 @@ def threshold_for_risk(frontier: Frontier, asked: float, confidence: float) -> i
     allowed = most_events(samples, asked, delta)
     if allowed < 0:
         raise CalibrationError(
-            f"a risk of {asked:g} cannot be promised with {confidence:.0%} confidence from {samples} samples: "
-            f"the nearest possible is {lowest_rate(samples, delta):.2g}"
+            f"a risk of {100 * asked:g}% cannot be promised with {confidence:.0%} confidence from {samples} samples: "
+            f"the nearest possible is {rounded_up(100 * lowest_rate(samples, delta)):g}%"
         )
     harmed_NT = frontier.full_N[:, None] > frontier.quality_NT
     passed_M = frontier.count(harmed_NT) <= allowed

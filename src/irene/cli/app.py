@@ -39,6 +39,12 @@ USER_MISTAKE, OUR_MISTAKE, INTERRUPTED = 2, 1, 130
 # What typer raises for a wrong command line: its own click's error in recent versions, click's in older ones.
 _UsageError = typer.BadParameter.__mro__[1]
 
+
+def _unwrapped(text: str) -> str:
+    """A docstring with a line for each paragraph, which help wraps to the width of the screen."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n")).strip()
+
+
 app = typer.Typer(
     name="irene",
     help="Deep ensembles that stop early: as accurate as the whole ensemble, at a fraction of its cost.",
@@ -66,7 +72,7 @@ for verb, example in (
     (methods, "irene methods"),
     (doctor, "irene doctor"),
 ):
-    app.command(verb.__name__.rstrip("_"), epilog=f"Example: {example}")(verb)
+    app.command(verb.__name__.rstrip("_"), help=_unwrapped(verb.__doc__ or ""), epilog=f"Example: {example}")(verb)
 
 
 @app.callback(invoke_without_command=True)

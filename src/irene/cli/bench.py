@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from irene.cli.output import speaking
 from irene.cli.params import Device, Json, RunFolder
@@ -76,4 +77,10 @@ def bench(
         if out is not None:
             value["pictures"] = [str(path) for path in draw(rows, growing, out)]
         shown = row_table(rows)
-        output.result(value, lambda screen: screen.print(shown))
+
+        def show(screen: Console) -> None:
+            screen.print(shown)
+            for path in value.get("pictures", ()):
+                screen.print(f"picture written to {path}", markup=False, highlight=False, soft_wrap=True)
+
+        output.result(value, show)

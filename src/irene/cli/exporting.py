@@ -60,10 +60,11 @@ def show_export(run: Run, out: Path, manifest: dict[str, Any], output: Output) -
     ]
     for name, change in changes.items():
         kept = "" if change["agreement"] is None else f", {change['agreement']:.2%} of answers the same"
+        digits = ".2%" if change["figure"] == "accuracy" else ".4g"
         rows.append(
             (
                 name,
-                f"{change['figure']} {change['before']:.4g} before int8, {change['after']:.4g} after{kept}; "
+                f"{change['figure']} {change['before']:{digits}} before int8, {change['after']:{digits}} after{kept}; "
                 f"{change['cost_before']:.2f} members before, {change['cost_after']:.2f} after",
             )
         )

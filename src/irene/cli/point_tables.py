@@ -21,7 +21,8 @@ def show_point(run: Run, point: OperatingPoint, output: Output) -> None:
 
     def show(screen: Console) -> None:
         screen.print(table)
-        screen.print(f"\ntry it: {hint}", markup=False, highlight=False, soft_wrap=True)
+        words = f"\ntry it: {hint}\nwithout --point the run stops as it was trained"
+        screen.print(words, markup=False, highlight=False, soft_wrap=True)
 
     output.result({"run": str(run.path), "point": summary(point)}, show)
 

@@ -56,8 +56,13 @@ def predict(
                 asked = identity(run, files, kind, picked.type, backend, point, probs, bucket)
                 parts = Parts(out, kind, asked, resume=resume)
                 progress.go_on(parts.done.samples, parts.done.members)
-                for chunk in answers.chunks(files, probs=probs, skip=parts.done.parts):
-                    parts.add([record for records in chunk for record in progress.seen(records)])
+                try:
+                    for chunk in answers.chunks(files, probs=probs, skip=parts.done.parts):
+                        parts.add([record for records in chunk for record in progress.seen(records)])
+                except KeyboardInterrupt:
+                    if parts.done.parts:
+                        output.console.print("go on with the same command and --resume", highlight=False)
+                    raise
                 parts.join()
             elif json:
                 chunks = answers.chunks(files, probs=probs)

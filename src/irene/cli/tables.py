@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from irene.evaluation.numbers import plain, si
+from irene.evaluation.numbers import milliseconds, plain, si
 from irene.evaluation.table import Table as Comparison
 from irene.evaluation.table_files import cells, heads
 
@@ -29,7 +29,7 @@ def comparison(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Group:
         table.add_column(head, justify="right", no_wrap=True)
     for name, row in rows.items():
         cells = [_quality(key, row[key]) for key in quality]
-        cells += [f"{row['cost']:.2f} of {len(row['used'])}", si(row["flops"]), f"{row['ms']:.3g}"]
+        cells += [f"{row['cost']:.2f} of {len(row['used'])}", si(row["flops"]), milliseconds(row["ms"])]
         table.add_row(Text(name), *cells, *[plain(row.get("utility"))] * with_utility)
     return _titled(title, table)
 
@@ -57,6 +57,8 @@ def every_figure(figures: Mapping[str, Any], *, title: str) -> Group:
             rows += [(f"used {count}", f"{share:.1%}") for count, share in enumerate(value, 1)]
         elif name == "flops":
             rows.append((name, si(value)))
+        elif name == "ms":
+            rows.append((name, milliseconds(value)))
         else:
             rows.append((name, _quality(name, value)))
     return pairs(rows, title=title)

@@ -19,7 +19,7 @@ from irene.errors import OptionError
 from irene.types import TASKS, Task
 
 SOURCES: dict[str, str] = {
-    "digits": "1,797 handwritten digits, 8 x 8 grey, 10 classes; bundled",
+    "digits": "1,797 handwritten digits, 8 x 8 grey of 0 to 16, 10 classes; bundled",
     "diabetes": "442 patients, 10 measurements, regression; bundled",
     "cifar10": "60,000 colour images, 32 x 32, 10 classes; files below --root, IRENE_DATA or ./data",
     "cifar100": "60,000 colour images, 32 x 32, 100 classes; files below --root, IRENE_DATA or ./data",

@@ -14,8 +14,15 @@ def plain(value: float | None) -> str:
     return f"{value:.2f}" if value == 0 or 0.01 <= abs(value) < 1000 else f"{value:.3g}"
 
 
+def milliseconds(value: float) -> str:
+    """A time, a dash where nobody measured it."""
+    return NONE if value == 0 else f"{value:.3g}"
+
+
 def si(value: float) -> str:
-    """A large number with its thousands as K, M, G or T."""
+    """A large number with its thousands as K, M, G or T, a dash for what nobody measured."""
+    if value == 0:
+        return NONE
     for unit in ("", "K", "M", "G"):
         if abs(value) < 999.5:
             return f"{value:.3g}{unit}"

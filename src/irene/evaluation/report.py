@@ -11,7 +11,7 @@ from irene.evaluation import evaluate, figures
 from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.facts import facts, learning
 from irene.evaluation.figures import COLOURS, Series
-from irene.evaluation.numbers import NONE, plain, si
+from irene.evaluation.numbers import NONE, milliseconds, plain, si
 from irene.evaluation.page import Page
 from irene.files import write_atomically
 from irene.halting.policies import Margin
@@ -94,7 +94,7 @@ def _table(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) 
     rows = []
     for name, one in zip(names, evaluations, strict=True):
         values = one.figures
-        shown = [name, f"{values['cost']:.2f} of {one.bank.steps}", si(values["flops"]), f"{values['ms']:.3g}"]
+        shown = [name, f"{values['cost']:.2f} of {one.bank.steps}", si(values["flops"]), milliseconds(values["ms"])]
         if classes:
             shown[1:1] = [f"{values['accuracy']:.2%}", f"{values['nll']:.3f}", f"{values['ece']:.3f}"]
         else:

@@ -56,8 +56,9 @@ def cells(table: Table, row: Row) -> list[Cell]:
 def note(table: Table) -> str:
     """What the columns mean."""
     seeds = sorted({len(row.seeds) for row in table.rows})
-    words = f"{table.data}, {table.samples:,} {table.split} samples; mean and standard deviation over "
-    words += f"{' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'}, the best of a column marked."
+    words = f"{table.data}, {table.samples:,} {table.split} samples; "
+    over = f"mean and standard deviation over {' or '.join(map(str, seeds))} seeds"
+    words += f"{'one seed' if seeds == [1] else over}, the best of a column marked."
     words += " Members, FLOPs and ms are a sample's."
     unit = "accuracy in points" if table.task == "classification" else "squared error saved, in % of its"
     words += f" Against {table.reference}: {unit}, with the 95 % interval of a bootstrap over samples."
@@ -132,6 +133,8 @@ def _written(table: Table, write: Callable[[Cell], str]) -> list[list[str]]:
 
 
 def _cell(name: str, figure: Spread, best: bool) -> Cell:
+    if name in ("flops", "ms") and figure.mean == 0:  # nobody measured it
+        return Cell(NONE)
     show = _formats(name)
     spread = "" if math.isnan(figure.spread) or name == "flops" else show(figure.spread)
     return Cell(show(figure.mean), spread, best)

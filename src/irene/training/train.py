@@ -219,6 +219,8 @@ def _begin(path: Path, about: dict[str, Any], resume: bool, here: World) -> Run:
         "begun": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     if here.leads:
+        if (path / "run.json").exists():
+            raise RunError(f"{path}: exists already; give another --out, or --resume to go on with it")
         Run.create(path, {**as_json(about), "environment": environment})
     here.wait()
     return Run.open(path, unfinished=True)
@@ -226,11 +228,21 @@ def _begin(path: Path, about: dict[str, Any], resume: bool, here: World) -> Run:
 
 def _check_same(run: Run, about: dict[str, Any]) -> None:
     for key, value in about.items():
-        if run.manifest.get(key) != as_json(value):
+        begun, asked = run.manifest.get(key), as_json(value)
+        if begun != asked:
+            name, begun, asked = _first_difference(key, begun, asked)
             raise RunError(
-                f"{run.path}: was begun with another {key}; resume with the options it was begun with, "
-                "or train into another --out"
+                f"{run.path}: was begun with {name} {begun}, and {asked} was asked for; "
+                "resume with the options it was begun with, or train into another --out"
             )
+
+
+def _first_difference(name: str, begun: Any, asked: Any) -> tuple[str, Any, Any]:
+    """The dotted name and both values of the first thing in which two records differ."""
+    if isinstance(begun, dict) and isinstance(asked, dict):
+        key = next(key for key in (*asked, *begun) if begun.get(key) != asked.get(key))
+        return _first_difference(f"{name}.{key}", begun.get(key), asked.get(key))
+    return name, begun, asked
 
 
 def _finish(run: Run, training: Training, trained: Trained, notes: list[str], seconds: float) -> None:

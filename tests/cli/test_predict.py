@@ -81,6 +81,17 @@ def test_images_and_folders_in_the_order_named(irene: Irene, photo_run: Path) ->
     assert {row["members_used"] for row in rows} == {"2"}
 
 
+def test_images_in_another_scale_are_noticed(irene: Irene, photo_run: Path, tmp_path: Path) -> None:
+    run = Run.open(photo_run)
+    images = np.random.default_rng(0).integers(0, 256, (9, *run.manifest["data"]["shape"])).astype(np.float32)
+    for name, x, warnings in (("same", images, 0), ("other", images / 255, 1)):
+        np.savez(tmp_path / f"{name}.npz", x=x)
+        done = irene("predict", photo_run, tmp_path / f"{name}.npz", "--batch-size", "4")
+        assert done.code == 0
+        assert done.err.count("in another scale, such as 0 to 1 in place of 0 to 255?") == warnings
+        assert len(rows_of(done.out)) == 9
+
+
 def test_values_by_their_names(irene: Irene, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 3))

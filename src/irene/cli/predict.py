@@ -49,8 +49,12 @@ def predict(
         if resume and out is None:
             raise OptionError("--resume goes on with a file: name it with --out")
         run, picked = Run.open(folder), pick_device(device)
+
+        def warn(words: str) -> None:
+            output.console.print(f"warning: {words}", markup=False, highlight=False, soft_wrap=True)
+
         bucket = bucket_for(run, files, picked, batch_size)
-        answers = Answers(run, picked, point=point, backend=backend, bucket=bucket)
+        answers = Answers(run, picked, point=point, backend=backend, bucket=bucket, warn=warn)
         with Progress(output.console) as progress:
             if out is not None:
                 asked = identity(run, files, kind, picked.type, backend, point, probs, bucket)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from irene.cli.inputs import Rows, read_rows
 from irene.data.images import EXTENSIONS
 from irene.errors import OptionError
 from irene.halting.skipping import Router
+from irene.models import Member
 from irene.run import Run
 from irene.runtime.backend import parse_backend
 from irene.runtime.stream import Stream, StreamOptions
@@ -22,6 +23,7 @@ from irene.types import Prediction
 
 DIGITS = 6
 CHUNK = 64  # batches
+FAR = 10  # times another spread than that of training is no longer a matter of content
 Record = dict[str, Any]
 
 
@@ -32,7 +34,16 @@ class Answers:
     way whether or not those before it were answered by the same process.
     """
 
-    def __init__(self, run: Run, device: torch.device, *, point: str | None, backend: str, bucket: int) -> None:
+    def __init__(
+        self,
+        run: Run,
+        device: torch.device,
+        *,
+        point: str | None,
+        backend: str,
+        bucket: int,
+        warn: Callable[[str], None],
+    ) -> None:
         self.run = run
         self.device = device
         self.bucket = bucket
@@ -41,6 +52,8 @@ class Answers:
         if self._precision == "int8":
             raise OptionError("in int8 thresholds shift and have to be calibrated again: use irene export --int8")
         self._streams: dict[torch.dtype, Stream] = {}
+        self._warn = warn
+        self._warned = False
 
     def chunks(self, files: Sequence[Path], *, probs: bool, skip: int = 0) -> Iterator[Iterator[list[Record]]]:
         """For each chunk after the first `skip`, the records of its batches one after the other.
@@ -57,10 +70,24 @@ class Answers:
         def inputs() -> Iterator[Tensor]:
             for rows in batches:
                 places.append(rows.places)
+                self._check_scale(rows.inputs)
                 yield rows.inputs
 
         for answer in self._answers(inputs()):
             yield self._as_records(places.pop(0), answer, probs=probs)
+
+    def _check_scale(self, inputs: Tensor) -> None:
+        """Warn, once, of images in another scale than those of training: every answer would be wrong."""
+        member = self._predictor.members[0]
+        if self._warned or inputs.ndim != 4 or not isinstance(member, Member):
+            return
+        spread, usual = float(inputs.float().std()), float(member.normalise.std.mean())
+        if 0 < spread < usual / FAR or spread > usual * FAR:
+            self._warned = True
+            self._warn(
+                f"these images have a standard deviation of {spread:.3g} and those of training had {usual:.3g}: "
+                "are they in another scale, such as 0 to 1 in place of 0 to 255?"
+            )
 
     def _answers(self, batches: Iterator[Tensor]) -> Iterator[Prediction]:
         predictor = self._predictor

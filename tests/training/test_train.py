@@ -69,6 +69,12 @@ def test_members_may_have_different_backbones(tmp_path: Path, blobs: Data) -> No
     assert train("average", data, tmp_path / "run", options=options, loop=LOOP).manifest["backbones"] == ["mlp", "mlp"]
 
 
+def test_members_alike_cost_the_same(tmp_path: Path, blobs: Data) -> None:
+    options = TrainOptions(members=2, backbones=("mlp",), device="cpu")
+    first, second = train("average", blobs, tmp_path / "run", options=options, loop=LOOP).costs
+    assert first == second  # and not by chance, as times measured twice are never equal
+
+
 def test_regression_is_trained_and_judged_in_its_own_units(tmp_path: Path, curve: Data) -> None:
     loop = LoopOptions(epochs=15, batch_size=32, optimizer=OptimizerOptions(kind="adam", lr=0.01))
     run = train("average", curve, tmp_path / "run", options=ON_CPU, loop=loop)

@@ -17,6 +17,7 @@ from irene.errors import OptionError
 from irene.types import Cost
 
 _WARM_UP = 2
+_LEAST_SECONDS, _MOST_REPEATS = 0.1, 100  # a short run is easily disturbed
 
 
 def measure_cost(
@@ -28,7 +29,8 @@ def measure_cost(
 ) -> Cost:
     """Parameters, FLOPs per sample and milliseconds per sample of a member at this batch size.
 
-    The time is the median of `repeats` synchronised runs after a warm-up, on `device` or where the member is.
+    The time is the median of `repeats` synchronised runs after a warm-up, more where they are short, on `device` or
+    where the member is.
     FLOPs count a multiply-add as two. A callable that is no module has neither parameters nor FLOPs to count.
     """
     if repeats < 1 or len(sample_inputs) < 1:
@@ -50,7 +52,9 @@ def measure_cost(
             flops = counter.get_total_flops() / len(inputs)
         for _ in range(_WARM_UP):
             member(inputs)
-        seconds = [_seconds(member, inputs) for _ in range(repeats)]
+        seconds: list[float] = []
+        while len(seconds) < repeats or (sum(seconds) < _LEAST_SECONDS and len(seconds) < _MOST_REPEATS):
+            seconds.append(_seconds(member, inputs))
     ms = 1000 * statistics.median(seconds) / len(inputs)
     return Cost(members=1.0, parameters=parameters, flops=flops, ms=ms)
 

@@ -34,6 +34,7 @@ class Training:
     loop_options: LoopOptions
     options: Any
     note: Callable[[str], None]  # tells the user something and keeps it in run.json
+    _costs: dict[MemberSpec, Cost] = field(default_factory=dict, init=False)
 
     @property
     def task(self) -> Task:
@@ -105,10 +106,12 @@ class Training:
 
         return call
 
-    def cost(self, member: torch.nn.Module) -> Cost:
-        """Parameters, FLOPs and measured milliseconds a sample of a member."""
-        train = self.splits.train
-        return measure_cost(member, train.read(range(min(len(train), 256))).to(self.device))
+    def cost(self, member: Member) -> Cost:
+        """Parameters, FLOPs and measured milliseconds a sample of a member; members alike cost the same."""
+        if member.spec not in self._costs:
+            train = self.splits.train
+            self._costs[member.spec] = measure_cost(member, train.read(range(min(len(train), 256))).to(self.device))
+        return self._costs[member.spec]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -150,7 +150,9 @@ def always_in_pairs(engine: Engine) -> None:
     if table is not None:
         pairs = tuple(tuple(0.0 if ms < math.inf else ms for ms in row) for row in table.pairs)
         engine._stages.costs = dataclasses.replace(table, pairs=pairs)
-        engine._stages._plans.clear()
+        engine._stages._planned.clear()
+        if engine._stages.chain is not None:
+            engine._stages.chain._shares.clear()
 
 
 def count(row: Row, found: Prediction, expected: Prediction) -> None:

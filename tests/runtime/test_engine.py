@@ -20,10 +20,11 @@ from irene.halting.policies import Confidence, Margin, Never, Oracle
 from irene.halting.policy import Policy, State, Step
 from irene.halting.skipping import Router
 from irene.models import MemberSpec, build
-from irene.runtime import stages
+from irene.runtime import chain, stages
+from irene.runtime.backend import Backend
 from irene.runtime.buckets import CostTable
 from irene.runtime.engine import Engine, EngineOptions
-from irene.runtime.recorder import Mark
+from irene.runtime.recorder import Mark, Program
 from irene.runtime.torch_backend import Eager
 from irene.types import Prediction
 
@@ -173,7 +174,7 @@ def always_from(engine: Engine, first: int) -> None:
     free, never = (0.0,) * len(table.buckets), (math.inf,) * len(table.buckets)
     pairs = tuple(free if stage >= first else never for stage in range(len(table.pairs)))
     engine._stages.costs = replace(table, pairs=pairs)
-    assert not engine._stages._plans
+    assert not engine._stages._planned
 
 
 def test_members_run_in_pairs_once_it_has_learned_who_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,16 +194,88 @@ def test_members_run_in_pairs_once_it_has_learned_who_goes_on(monkeypatch: pytes
         engine.predict(inputs)
     assert ran == [(0, 1), (1, 1), (2, 1), (3, 1), (0, 2), (2, 2)]
     engine.predict(inputs)
-    assert [(going.came, going.went) for going in engine._going] == [(15, 15), (15, 15), (10, 10), (0, 0)]
+    assert [(going.came, going.went) for going in engine._going] == [(10, 10), (10, 10), (10, 10), (0, 0)]
+
+
+def plan(table: CostTable, stage: int, count: int, within: int, going: float) -> tuple[int, int]:
+    places, widths = table.plans(stage, within, going)
+    return table.buckets[places[count - 1]], int(widths[count - 1])
 
 
 def test_the_costs_decide_whether_two_members_run_at_once() -> None:
     table = CostTable((4, 16), ((1.0, 3.0), (1.0, 3.0), (1.0, 3.0)), ((1.2, 6.0), (math.inf, math.inf)))
-    assert table.plan(0, 3, within=16, going=0.5) == (4, 2)
-    assert table.plan(0, 3, within=16, going=0.05) == (4, 1)  # most stop: the second would run for little
-    assert table.plan(0, 10, within=16, going=1.0) == (16, 1)  # no faster at once
-    assert table.plan(1, 3, within=16, going=1.0) == (4, 1)  # never recorded as a pair
-    assert table.plan(2, 3, within=16, going=0.0) == (4, 1)  # the last one
+    assert plan(table, 0, 3, within=16, going=0.5) == (4, 2)
+    assert plan(table, 0, 3, within=16, going=0.05) == (4, 1)  # most stop: the second would run for little
+    assert plan(table, 0, 10, within=16, going=1.0) == (16, 1)  # no faster at once
+    assert plan(table, 1, 3, within=16, going=1.0) == (4, 1)  # never recorded as a pair
+    assert plan(table, 2, 3, within=16, going=0.0) == (4, 1)  # the last one
+
+
+costs = st.floats(0.5, 9.5).map(lambda ms: round(ms, 1))
+
+
+@given(
+    buckets=st.sets(st.integers(1, 30), min_size=1).map(lambda sizes: tuple(sorted(sizes))),
+    numbers=st.data(),
+    going=st.floats(0, 1),
+)
+def test_plans_are_the_cheapest(buckets: tuple[int, ...], numbers: st.DataObject, going: float) -> None:
+    """Against the rule written out for one number of samples."""
+    row = st.lists(costs, min_size=len(buckets), max_size=len(buckets)).map(tuple)
+    table = CostTable(buckets, (numbers.draw(row), numbers.draw(row)), (numbers.draw(row),))
+    within = numbers.draw(st.sampled_from(buckets))
+
+    def cheapest(ms: tuple[float, ...], count: int, most: int) -> tuple[float, int]:
+        least, size = min((cost, -size) for cost, size in zip(ms, buckets, strict=True) if count <= size <= most)
+        return least, -size
+
+    for count in range(1, within + 1):
+        alone, rows = cheapest(table.ms[0], count, within)
+        assert plan(table, 1, count, within, going) == (cheapest(table.ms[1], count, within)[1], 1)
+        after, _ = cheapest(table.ms[1], max(1, round(going * count)), rows)
+        together, beside = cheapest(table.pairs[0], count, within)
+        pays = together < 0.9 * (alone + min(1.0, going * count) * after)
+        assert plan(table, 0, count, within, going) == ((beside, 2) if pays else (rows, 1))
+
+
+class Emulated:
+    """The switches of a GPU, as they are defined, by the host."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.ran = 0
+        self._added: list[tuple[Tensor, Tensor, list[Program]]] = []
+
+    def add(self, key: Tensor, table: Tensor, programs: list[Program]) -> None:
+        assert (key.dtype, table.dtype) == (torch.int64, torch.int32)
+        self._added.append((key, table, programs))
+
+    def run(self) -> None:
+        for key, table, programs in self._added:
+            number = int(table[int(key)])
+            if number < len(programs):
+                programs[number]()
+        self.ran += 1
+
+
+@settings(max_examples=40)
+@given(case=cases(), largest=st.sampled_from((1, 4, 50, 128)), first=st.integers(0, 3), pairs=st.booleans())
+def test_a_chain_answers_as_the_host_does(same: Same, case: Case, largest: int, first: int, pairs: bool) -> None:
+    backends: list[Backend] = []
+    for member in case.cascade.members:
+        backend = Eager.load(member, case.inputs[:1])
+        backend.capturable = True
+        backends.append(backend)
+    options = EngineOptions(largest=largest, buckets=(1, 8, 32), side_by_side=True)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stages, "can_switch", lambda device: True)
+        patched.setattr(chain, "Switches", Emulated)
+        patched.setattr(Mark, "wait", lambda mark: pytest.fail("the host waited"))
+        engine = Engine(case.cascade, case.inputs[:1], backends=backends, options=options)
+        if pairs:
+            always_from(engine, first)
+        for size in SIZES:
+            same(engine.predict(case.inputs[:size]), case.cascade.predict(case.inputs[:size]))
+    assert (engine._stages.chain is None) == (len(backends) == 1)
 
 
 def test_the_compiled_piece_is_whole_and_compiled_once(monkeypatch: pytest.MonkeyPatch, same: Same) -> None:
@@ -271,10 +344,10 @@ def test_a_member_with_another_number_of_outputs_is_refused() -> None:
 
 def test_the_costs_decide_whether_compacting_pays() -> None:
     table = CostTable((1, 4, 16, 64), ((1.0, 1.0, 2.0, 9.0), (3.0, 2.0, 5.0, 4.0)))
-    assert table.choose(0, 3, within=64) == 4
-    assert table.choose(0, 1, within=64) == 4  # one is no cheaper than four: stay as large as is free
-    assert table.choose(0, 1, within=1) == 1
-    assert table.choose(1, 10, within=64) == 64  # the larger bucket is the faster one
-    assert table.choose(1, 10, within=16) == 16
+    assert plan(table, 0, 3, within=64, going=0.0) == (4, 1)
+    assert plan(table, 0, 1, within=64, going=0.0) == (4, 1)  # one is no cheaper than four: stay as large as is free
+    assert plan(table, 0, 1, within=1, going=0.0) == (1, 1)
+    assert plan(table, 1, 10, within=64, going=0.0) == (64, 1)  # the larger bucket is the faster one
+    assert plan(table, 1, 10, within=16, going=0.0) == (16, 1)
     with pytest.raises(OptionError, match="do not fit"):
-        table.choose(0, 65, within=64)
+        table.plans(0, 65, 0.0)

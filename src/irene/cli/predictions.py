@@ -82,7 +82,7 @@ class Answers:
         member = self._predictor.members[0]
         if self._warned or inputs.ndim != 4 or not isinstance(member, Member):
             return
-        spread, usual = float(inputs[:FEW].float().std()), float(member.normalise.std.mean())
+        spread, usual = float(inputs[:FEW].float().std()), float(member.normalise.get_buffer("std").mean())
         if 0 < spread < usual / FAR or spread > usual * FAR:
             self._warned = True
             self._warn(

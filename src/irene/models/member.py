@@ -26,7 +26,7 @@ class Member(nn.Module):
     def __init__(self, spec: MemberSpec, *, mean: Tensor | None = None, std: Tensor | None = None) -> None:
         super().__init__()
         self.spec = spec
-        self.normalise = Normalise(spec.shape, mean, std)
+        self.normalise: nn.Module = Normalise(spec.shape, mean, std)
         self.backbone: nn.Module
         self.head: nn.Module
         if (pack := Pack.parse(spec.backbone)) is not None:

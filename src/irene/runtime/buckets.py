@@ -8,12 +8,16 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from irene.errors import OptionError
-from irene.runtime.recorder import synchronise
+
+Plans = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _REPEATS = 3
+_IN_A_ROW = 3  # programs that a GPU runs without a break
 _WORTH = 0.9  # running a member that may not be needed must save a tenth of the time
 _FINE_FROM = 16  # below, a GPU takes about as long for one sample as for all
 
@@ -50,45 +54,58 @@ class CostTable:
     ms: tuple[tuple[float, ...], ...]
     pairs: tuple[tuple[float, ...], ...] = ()
 
-    def choose(self, stage: int, count: int, within: int) -> int:
-        """The cheapest bucket that holds `count` samples and is no larger than `within`, the one they are in.
+    def plans(self, stage: int, within: int, going: float) -> Plans:
+        """For 1, 2, ... `within` samples in a list of `within`: which bucket to run, by its place, and how many stages.
 
-        Where a smaller bucket is no cheaper than the present one, compacting does not pay and the samples stay.
+        The cheapest bucket that holds them and is no larger than the list: where a smaller one is no cheaper than
+        the present one, compacting does not pay and samples stay. `going` is the share of samples that usually goes on
+        after this stage. Two members at once do not fill a large GPU where samples are few: then the second costs
+        less beside the first than after it, though some samples would not have needed it.
         """
-        return self._cheapest(self.ms[stage], count, within)[1]
+        counts, last = np.arange(1, within + 1), bisect_left(self.buckets, within)
+        if last == len(self.buckets):
+            raise OptionError(f"{within} samples do not fit into the largest bucket, {self.buckets[-1]}")
+        first = np.searchsorted(self.buckets, counts)
+        ms, place = _cheapest(self.ms[stage], last)
+        alone_ms, alone = ms[first], place[first]
+        if stage >= len(self.pairs):
+            return alone, np.ones_like(alone)
+        left = going * counts
+        ms, place = _cheapest(self.pairs[stage], last)
+        pair_ms, pair = ms[first], place[first]
+        after = np.searchsorted(self.buckets, np.maximum(1, np.rint(left)))
+        after_ms = np.empty_like(alone_ms)
+        for rows in np.unique(alone):
+            after_ms[alone == rows] = _cheapest(self.ms[stage + 1], rows)[0][after[alone == rows]]
+        together = pair_ms < _WORTH * (alone_ms + np.minimum(1.0, left) * after_ms)
+        return np.where(together, pair, alone), np.where(together, 2, 1)
 
-    def plan(self, stage: int, count: int, within: int, going: float) -> tuple[int, int]:
-        """The bucket, and how many stages to run side by side on it: one, or two.
 
-        `going` is the share of samples that usually goes on after this stage. Two members at once do not fill a
-        large GPU where samples are few: then the second costs less beside the first than after it, though some
-        samples would not have needed it.
-        """
-        alone_ms, rows = self._cheapest(self.ms[stage], count, within)
-        if stage < len(self.pairs):
-            left = going * count
-            after_ms, _ = self._cheapest(self.ms[stage + 1], max(1, round(left)), rows)
-            pair_ms, pair_rows = self._cheapest(self.pairs[stage], count, within)
-            if pair_ms < _WORTH * (alone_ms + min(1.0, left) * after_ms):
-                return pair_rows, 2
-        return rows, 1
-
-    def _cheapest(self, costs: tuple[float, ...], count: int, within: int) -> tuple[float, int]:
-        low, high = bisect_left(self.buckets, count), bisect_left(self.buckets, within)
-        fitting = costs[low : high + 1]
-        if not fitting:
-            raise OptionError(f"{count} samples do not fit into the largest bucket, {self.buckets[-1]}")
-        ms, i = min((cost, -i) for i, cost in enumerate(fitting))
-        return ms, self.buckets[low - i]
+def _cheapest(costs: tuple[float, ...], last: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """From each place up to `last`: the lowest of the costs from there on, and the last place that has it."""
+    backwards = np.array(costs[last::-1])
+    lowest = np.minimum.accumulate(backwards)
+    lower = np.append(True, backwards[1:] < lowest[:-1])
+    places = last - np.maximum.accumulate(np.where(lower, np.arange(last + 1), 0))
+    return lowest[::-1], places[::-1]
 
 
 def measure(program: Callable[[], None], device: torch.device) -> float:
-    """Milliseconds that a program takes: the median of a few synchronised calls."""
-    times = []
-    for _ in range(_REPEATS):
-        synchronise(device)
+    """Milliseconds that a program takes of the device: the median of a few times."""
+    return statistics.median(_time(program, device) for _ in range(_REPEATS))
+
+
+def _time(program: Callable[[], None], device: torch.device) -> float:
+    if device.type != "cuda":
         start = time.perf_counter()
         program()
-        synchronise(device)
-        times.append(1000 * (time.perf_counter() - start))
-    return statistics.median(times)
+        return 1000 * (time.perf_counter() - start)
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    stream = torch.cuda.current_stream(device)
+    program()  # the first timed call shall not wait for the host
+    first.record(stream)
+    for _ in range(_IN_A_ROW):
+        program()
+    last.record(stream)
+    last.synchronize()
+    return float(first.elapsed_time(last)) / _IN_A_ROW

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from irene.runtime.recorder import Mark
 from irene.runtime.stages import Stages, load_backends
 from irene.types import Prediction
 
-_FEW = 32  # samples whose answers are collected while the host waits to hear whether that is all
+_SHARES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ class Engine:
         self._numbers = torch.arange(self.options.largest, device=inputs.device)
         self._mark = Mark(inputs.device)
         self._going = [_Going() for _ in cascade.members]
-        self._unread: tuple[int, int] | None = None  # a stage that ended a batch beside the last, and who came to it
+        self._marked = False  # whether the mark stands behind a batch that was not learned from yet
         self._listed = (0, 0)  # samples and rows that the first list stands for
 
     @property
@@ -111,33 +112,41 @@ class Engine:
         stages.inputs[:samples].copy_(inputs)
         for key, value in (state or {}).items():
             stages.state[key][:samples].copy_(value)
-        if self._unread is not None and self._mark.passed():
-            self._learn(*self._unread)
-        self._unread = None
-        stage, count, rows = 0, samples, self.options.largest
+        self._learn()
+        rows, width = stages.plan(0, samples, self.options.largest, self._going[0].share)
+        self._list_all(samples, rows)
+        stages.run(0, rows, width)
+        if stages.chain is None:
+            self._go_on(width, rows)
+        else:
+            stages.chain.run([going.share for going in self._going])
+            if not self._marked:
+                self._mark.set()
+        self._marked = True
+        return stages.answers(0, samples)
+
+    def _go_on(self, stage: int, rows: int) -> None:
+        """Run the stages from this one on for those who come to it from a list of so many, until nobody goes on."""
+        stages = self._stages
         while True:
-            rows, width = stages.plan(stage, count, rows, self._going[stage].share)
-            if stage == 0:
-                self._list_all(samples, rows)
-            stages.run(stage, rows, width)
             self._mark.set()
-            if stage + width == stages.steps:
-                self._unread = (stage, count) if width == 2 else None
-                return stages.answers(0, samples)
-            # On a GPU the host would only wait here: it may as well ask for the answers, in case all have stopped.
-            early = stages.answers(0, samples) if samples <= _FEW and not self._mark.passed() else None
+            if stage == stages.steps:
+                return
             self._mark.wait()
-            for passed in range(stage, stage + width):
-                count = self._learn(passed, count)
+            count = int(stages.came[stage])
             if count == 0:
-                return stages.answers(0, samples) if early is None else early
+                return
+            rows, width = stages.plan(stage, count, rows, self._going[stage].share)
+            stages.run(stage, rows, width)
             stage += width
 
-    def _learn(self, stage: int, came: int) -> int:
-        """How many of those who came to a stage went on."""
-        went = int(self._stages.counts[stage])
-        self._going[stage].add(came, went)
-        return went
+    def _learn(self) -> None:
+        """Count who went on in a batch that is done; the last one may not be, and nobody waits for it here."""
+        if self._marked and self._mark.passed():
+            came = self._stages.came.tolist()
+            for going, (here, next_one) in zip(self._going, pairwise(came), strict=False):
+                going.add(here, next_one)
+            self._marked = False
 
     def _list_all(self, samples: int, rows: int) -> None:
         if self._listed != (samples, rows):
@@ -158,7 +167,8 @@ class _Going:
 
     @property
     def share(self) -> float:
-        return self.went / max(self.came, 1)
+        """The share that went on, to a fraction so coarse that plans seldom change."""
+        return round(_SHARES * self.went / max(self.came, 1)) / _SHARES
 
 
 def joined(parts: Sequence[Prediction]) -> Prediction:

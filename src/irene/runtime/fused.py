@@ -40,7 +40,7 @@ class ConvReLU(nn.Module):
         self._apart: dict[tuple[int, ...], bool] = {}  # input shapes for which cuDNN has no good kernel in one piece
 
     def forward(self, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
-        if self.missing:
+        if self.missing and x.shape[1] < _CHANNELS:
             x = F.pad(x, (0, 0, 0, 0, 0, self.missing))
         # A compiler fuses what it sees.
         if not x.is_cuda or torch.compiler.is_compiling() or not self._takes(x, shortcut):
@@ -108,6 +108,16 @@ def fused(module: nn.Module) -> nn.Module:
     traced.delete_all_unused_submodules()
     traced.recompile()
     return traced
+
+
+def channels_read(module: nn.Module, channels: int) -> int:
+    """How many channels a fused network may be given in place of these, the rest being zeros, to save it padding."""
+    if not isinstance(module, fx.GraphModule):
+        return channels
+    parts = dict(module.named_modules())
+    readers = [user for node in module.graph.nodes if node.op == "placeholder" for user in node.users]
+    convs = [conv for conv in (called(parts, reader) for reader in readers) if isinstance(conv, ConvReLU)]
+    return _CHANNELS if len(convs) == len(readers) == 1 and convs[0].missing else channels
 
 
 def _fold(traced: fx.GraphModule, parts: dict[str, nn.Module], node: fx.Node) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,39 +13,54 @@ from torch import Tensor
 _WARM_UP = 2
 
 
+@dataclass(frozen=True)
+class Program:
+    """Recorded work: call it to do it again."""
+
+    run: Callable[[], None]
+    graph: torch.cuda.CUDAGraph | None = None
+    """The CUDA graph that it is, on a GPU."""
+
+    def __call__(self) -> None:
+        self.run()
+
+
 class Recorder:
     """Turns functions that read and write the same memory every time into programs.
 
     On a GPU a program is a CUDA graph; all graphs share one pool of memory, as they run one after the other and
-    leave nothing behind in it. Elsewhere a program is the function itself. `recorded` counts them.
+    leave nothing behind in it; `keep` them to make larger graphs of them. Elsewhere a program is the function itself.
+    `recorded` counts them.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, keep: bool = False) -> None:
         self.device = device
         self.recorded = 0
+        self._keep = keep
         cuda = device.type == "cuda"
         self._pool: Any = torch.cuda.graph_pool_handle() if cuda else None
         self._aside = torch.cuda.Stream(device) if cuda else None
         self._beside = torch.cuda.Stream(device) if cuda else None
 
-    def record(self, function: Callable[[], None], *, capture: bool) -> Callable[[], None]:
+    def record(self, function: Callable[[], None], *, capture: bool) -> Program:
         """The program of a function, which is called some times to warm it up; `capture` False never makes a graph."""
         self.recorded += 1
         if self._aside is None or not capture:
             function()
-            return function
+            return Program(function)
         with torch.cuda.device(self.device):
             self._aside.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._aside), _fastest_kernels():
                 for _ in range(_WARM_UP):
                     function()
             torch.cuda.current_stream().wait_stream(self._aside)
-            graph = torch.cuda.CUDAGraph()
+            graph = torch.cuda.CUDAGraph(keep_graph=True) if self._keep else torch.cuda.CUDAGraph()
             # Other threads, such as a server's, may go on using the GPU while this one records.
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 function()
-        replay: Callable[[], None] = graph.replay
-        return replay
+            if self._keep:
+                graph.instantiate()
+        return Program(graph.replay, graph)
 
     def together(self, first: Callable[[], Tensor], second: Callable[[], Tensor]) -> list[Tensor]:
         """The answers of two functions that need nothing of each other: on a GPU their kernels run side by side."""

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -26,12 +25,13 @@ from irene.halting.rule import Rule
 from irene.halting.skipping import Router
 from irene.models.member import as_heads
 from irene.runtime.backend import Backend, Precision, backend_class
-from irene.runtime.buckets import CostTable, bucket_sizes, check_buckets, measure
-from irene.runtime.recorder import Recorder
-from irene.runtime.torch_backend import compiling
+from irene.runtime.buckets import CostTable, Plans, bucket_sizes, check_buckets, measure
+from irene.runtime.chain import Chain, Places
+from irene.runtime.recorder import Program, Recorder
+from irene.runtime.switches import can_switch
+from irene.runtime.torch_backend import compiling, generates_kernels
 from irene.types import Prediction
 
-_SHARES = 32  # the share of samples that go on is told to this fraction
 _LARGEST_PAIR = 256  # samples: with more, one member alone fills a GPU
 
 
@@ -40,7 +40,9 @@ class Stages:
 
     Without buckets a stage runs as many rows as there are; with them only those sizes are ever run, each recorded
     and timed here, so that nothing is compiled or captured later. `whole_batches` says that the first list always
-    holds the first slots in order, and that any number of samples may go on. `pairs` also records two stages at once.
+    holds the first slots in order, that any number of samples may go on, and that nothing else is run between the
+    stages of a batch: where the device can, `chain` then runs all stages after the first without asking the host.
+    `pairs` also records two stages at once.
     """
 
     def __init__(
@@ -65,12 +67,14 @@ class Stages:
         self.backends = tuple(backends)
         self.spare = slots
         self.largest = largest
-        self._fused = _can_fuse(self.device) if fuse is None else fuse
+        self._fused = self.device.type == "cuda" and generates_kernels() if fuse is None else fuse
         self._whole_batches = whole_batches
         self._pairs = pairs
         self.sizes = self._bucket_sizes(buckets)
+        chained = whole_batches and can_switch(self.device) and all(backend.capturable for backend in self.backends)
+        self._places = Places(self.sizes, self.device) if self.sizes is not None and chained else None
         self.input_shape, self.input_type = tuple(example.shape[1:]), example.dtype
-        self.recorder = Recorder(self.device)
+        self.recorder = Recorder(self.device, keep=self._places is not None)
         width = self._width(example)
         self.first = _same_start(self.rule, width, self.device)
         rows = self.rule.start(1, width, self.device)
@@ -79,35 +83,44 @@ class Stages:
         self.outputs = torch.zeros(slots + 1, width, device=self.device)
         self.used = torch.zeros(slots + 1, dtype=torch.int64, device=self.device)
         self.trace = torch.zeros(slots + 1, self.steps, device=self.device)
+        # Where the chain finds what to run for those who came to a stage; 0 for nobody.
+        self.keys = torch.zeros(self.steps + 1, dtype=torch.int64, device=self.device)
         # One list a stage, and behind as many entries as rows were run, the number of samples it holds.
         self.lists = [
             torch.full((largest + 1,), slots, dtype=torch.int64, device=self.device) for _ in range(self.steps + 1)
         ]
-        # The same number for each stage, in memory of the host.
-        self.counts = torch.zeros(self.steps, dtype=torch.int64, pin_memory=self.device.type == "cuda")
-        self._settle: Callable[[int, Tensor, list[Tensor]], tuple[Tensor, Tensor] | None] = (
+        # How many samples of a batch came to each stage, in memory of the host.
+        self.came = torch.zeros(self.steps, dtype=torch.int64, pin_memory=self.device.type == "cuda")
+        self._settle: Callable[[int, Tensor, list[Tensor], Tensor | None], tuple[Tensor, Tensor]] = (
             torch.compile(self._settled, fullgraph=True) if self._fused else self._settled
         )
-        self._programs: dict[tuple[int, int, int], Callable[[], None]] = {}
-        self._plans: dict[tuple[int, int, int, int], tuple[int, int]] = {}  # made when first asked for
+        self._programs: dict[tuple[int, int, int], Program] = {}
+        self._planned: dict[tuple[int, int, float], Plans] = {}  # made when first asked for
         self.costs = self._warm_up()
+        self.chain: Chain | None = None
+        if self.costs is not None and self._places is not None and self.steps > 1:
+            self.chain = Chain(self.costs.buckets, self._programs, self._plans, self._places, self.keys)
 
     @property
     def steps(self) -> int:
         return len(self.backends)
 
-    def fit(self, stage: int, count: int, within: int) -> int:
-        """How many rows to run for `count` samples that lie in a list of `within`."""
-        return count if self.costs is None else self.costs.choose(stage, count, within)
+    def plan(self, stage: int, count: int, within: int, going: float = 0.0) -> tuple[int, int]:
+        """How many rows to run, and how many stages at once, for `count` samples that lie in a list of `within`.
 
-    def plan(self, stage: int, count: int, within: int, going: float) -> tuple[int, int]:
-        """How many rows to run, and how many stages at once, when so large a share goes on after this one."""
+        `going` is the share that usually goes on after this stage.
+        """
         if self.costs is None:
             return count, 1
-        key = (stage, count, within, round(_SHARES * going))
-        if key not in self._plans:
-            self._plans[key] = self.costs.plan(stage, count, within, key[3] / _SHARES)
-        return self._plans[key]
+        places, widths = self._plans(stage, within, going)
+        return self.costs.buckets[places[count - 1]], int(widths[count - 1])
+
+    def _plans(self, stage: int, within: int, going: float) -> Plans:
+        assert self.costs is not None
+        key = (stage, within, going)
+        if key not in self._planned:
+            self._planned[key] = self.costs.plans(stage, within, going)
+        return self._planned[key]
 
     @torch.no_grad()
     def run(self, stage: int, rows: int, width: int = 1) -> None:
@@ -153,12 +166,11 @@ class Stages:
         if self._fused and rows > 1:
             for tensor in (index_B, *outputs):
                 torch._dynamo.maybe_mark_dynamic(tensor, 0)
-        settled = self._settle(stage, index_B, outputs)
-        if settled is not None:
-            survivors, counts = settled
-            self.counts[stage : stage + len(counts)].copy_(counts, non_blocking=True)
-            if stage + width < self.steps:
-                self.lists[stage + width][: rows + 1].copy_(survivors)
+        place = None if self._places is None else self._places.begins[rows]
+        survivors, came = self._settle(stage, index_B, outputs, place)
+        self.came[stage : stage + len(came)].copy_(came, non_blocking=True)
+        if stage + width < self.steps:
+            self.lists[stage + width][: rows + 1].copy_(survivors)
 
     def _answer(self, stage: int, inputs: Tensor, *, shared: bool) -> Tensor:
         """A member's answer; `shared` inputs are read by others too, so that a member may not write into them."""
@@ -167,25 +179,34 @@ class Stages:
             inputs = inputs.clone()
         return as_heads(backend.run(inputs.to(backend.device))).to(self.device)
 
-    def _settled(self, stage: int, index_B: Tensor, outputs: list[Tensor]) -> tuple[Tensor, Tensor] | None:
+    def _settled(
+        self, stage: int, index_B: Tensor, outputs: list[Tensor], place: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Add the outputs of some members, the first of them `stage`, to the samples in these slots.
 
-        (B + 1,) who goes on, then padding, and how many; and how many go on after each member but the very last.
+        (B + 1,) who goes on, then padding, and how many; and how many came to each of these stages and to the next,
+        after the first one nobody yet. `place` is where the chain keeps what to do next after so many rows.
         """
         rows = index_B.shape[0]
-        counts = []
+        came = [(index_B != self.spare).sum()]
         for number, output_BHK in enumerate(outputs, stage):
             index_B = self._added(number, index_B, output_BHK)
-            if number + 1 < self.steps:
-                counts.append((index_B != self.spare).sum())
-        if not counts:
-            return None
+            came.append((index_B != self.spare).sum())
+        after = stage + len(outputs)
+        if after == self.steps:
+            return index_B, torch.stack(came[:-1])
         # Who goes on moves up to the place given by a running count: no mask, so the host need not know how many.
         going_B = index_B != self.spare
         place_B = going_B.cumsum(0)
         target_B = torch.where(going_B, place_B - 1, rows)
         kept = index_B.new_full((rows + 1,), self.spare).scatter(0, target_B, index_B)
-        return torch.cat([kept[:rows], place_B[-1:]]), torch.stack(counts)
+        if place is not None:
+            if stage == 0:
+                self.keys.zero_()
+            self.keys[after : after + 1].copy_(torch.where(going_B.any(), place + place_B[-1], 0))
+        if stage == 0:
+            came += [torch.zeros_like(came[0])] * self.steps
+        return torch.cat([kept[:rows], place_B[-1:]]), torch.stack(came[: self.steps - stage])
 
     def _added(self, stage: int, index_B: Tensor, output_BHK: Tensor) -> Tensor:
         """Add one member's output to the samples in these slots; (B,) the slots, the spare one for who has stopped."""
@@ -291,8 +312,3 @@ def _same_start(rule: Rule, outputs: int, device: torch.device) -> State | None:
     state = rule.start(3, outputs, device)
     same = all(bool((value == value[:1]).all()) for value in state.values())
     return {key: value[:1].clone() for key, value in state.items()} if same else None
-
-
-def _can_fuse(device: torch.device) -> bool:
-    """Whether features, policy and lists are compiled into one piece: on a GPU, where each kernel's start counts."""
-    return device.type == "cuda" and find_spec("triton") is not None

@@ -208,7 +208,7 @@ class Stream:
         """Start a stage on what waits there, up to a bucket."""
         stages = self._stages
         numbers = self._queues[stage].pop(self.bucket)
-        rows = stages.fit(stage, len(numbers), self.bucket)
+        rows, _ = stages.plan(stage, len(numbers), self.bucket)
         listed = torch.full((rows,), stages.spare, dtype=torch.int64, pin_memory=self._cuda)
         listed[: len(numbers)] = torch.from_numpy(numbers % self.window)
         stages.lists[stage][:rows].copy_(listed, non_blocking=True)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from itertools import chain
 from typing import Any, ClassVar, Self, final
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from irene.errors import OptionError
 from irene.models.member import Member, as_heads
 from irene.runtime.backend import Backend, Precision, check_precision
-from irene.runtime.fused import fused
+from irene.runtime.fused import channels_read, fused
 
 _TYPES: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _COMPILATIONS = 4096  # that torch may keep of one function; its own limit of 8 is soon passed by unlike members
@@ -80,6 +82,11 @@ class Compiled(Backend):
         return output
 
 
+def generates_kernels() -> bool:
+    """Whether torch can compile for a GPU here."""
+    return torch.cuda.is_available() and find_spec("triton") is not None
+
+
 @contextmanager
 def compiling(*, frozen: bool = False) -> Iterator[None]:
     """How torch compiles what is called inside; `frozen` folds weights in, which pays on a CPU."""
@@ -121,8 +128,38 @@ def _reduced(member: Member, dtype: torch.dtype) -> Member:
                 if tensor.is_floating_point():
                     wanted = layout if tensor.ndim == 4 else torch.preserve_format
                     tensor.data = tensor.data.to(dtype=dtype, memory_format=wanted)
-    reduced.normalise.register_forward_hook(lambda _, __, output: output.to(dtype=dtype, memory_format=layout))
+    channels = channels_read(reduced.backbone, member.spec.shape[0]) if images else member.spec.shape[0]
+    reduced.normalise = _Normalised(member.normalise, dtype, layout, channels)
     return reduced
+
+
+@final
+class _Normalised(nn.Module):
+    """Inputs normalised in float32, then in the type and layout of a reduced network, with channels of zeros added."""
+
+    def __init__(self, normalise: nn.Module, dtype: torch.dtype, layout: torch.memory_format, channels: int) -> None:
+        super().__init__()
+        self._normalise = copy.deepcopy(normalise)
+        self._dtype = dtype
+        self._layout = layout
+        self._channels = channels
+        # One kernel in place of six.
+        self._call: Callable[[Tensor], Tensor] = torch.compile(self._made) if generates_kernels() else self._made
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if not inputs.is_cuda or torch.compiler.is_compiling():
+            return self._made(inputs)
+        with compiling():
+            if len(inputs) > 1:
+                torch._dynamo.maybe_mark_dynamic(inputs, 0)
+            return self._call(inputs)
+
+    def _made(self, inputs: Tensor) -> Tensor:
+        values: Tensor = self._normalise(inputs)
+        missing = self._channels - values.shape[1]
+        if missing:
+            values = F.pad(values, (0, 0, 0, 0, 0, missing))
+        return values.to(dtype=self._dtype, memory_format=self._layout)
 
 
 @final

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import latency_figure
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
@@ -65,7 +66,7 @@ def drawn() -> dict[str, Figure]:
     for name, by_setting in pictures.items():
         draw = studies.find_study(name).draw
         found |= {file_name(name, slug): plain_numbers(draw(data)) for slug, data in by_setting.items()}
-    return found
+    return found | latency_figure.drawn()
 
 
 def plain_numbers(figure: Figure) -> Figure:

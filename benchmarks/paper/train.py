@@ -7,7 +7,8 @@ interrupted one goes on. `--pack` leaves NAME.tar.gz for each run with run.json,
 precision: every table and figure is a replay of these. `--corrupt 10000` also runs the members on that many test images
 under every corruption and level of corruptions.py, and packs these banks as NAME.corrupted.tar.gz; fewer images are
 drawn by class and are the same in all runs. What would exceed 16 MiB goes on in NAME.2.tar.gz, and so on: all images of
-CIFAR-10 with three members of two heads fit in one tar, 2,000 of CIFAR-100 in two. Start the command more than once, on
+CIFAR-10 with three members of two heads fit in one tar, 2,000 of CIFAR-100 in two. `--weights` also packs the members'
+weights, in half precision; weights.py says how they are unpacked. Start the command more than once, on
 the same folders, to train several runs at a time where one does not fill the card: each takes the next job that none of
 the others has.
 """
@@ -16,10 +17,8 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import gzip
 import json
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -40,8 +39,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from corruptions import NAMES, corrupt
 from jobs import JOBS, Job
 from label_noise import load_named
-
-LIMIT = 16 * 2**20  # bytes of one tar
+from tars import write_tars
+from weights import pack_weights
 
 
 def pack(run: Run, folder: Path) -> list[Path]:
@@ -63,32 +62,6 @@ def halved(run: Run, splits: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         for split in splits:
             run.bank(split).save(file, dtype=torch.float16)
             yield f"{run.path.name}/banks/{split}.safetensors", file.read_bytes()
-
-
-def write_tars(stem: Path, entries: Iterable[tuple[str, bytes]], limit: int = LIMIT) -> list[Path]:
-    """Write files as STEM.tar.gz and, where that would exceed the limit, STEM.2.tar.gz and so on.
-
-    Each file is a gzip member of its own, so that its size is known before it is put into a tar.
-    """
-    end = gzip.compress(bytes(2 * tarfile.BLOCKSIZE), mtime=0)
-    tars: list[bytes] = []
-    for name, content in entries:
-        entry = tarfile.TarInfo(name)
-        entry.size = len(content)
-        padding = bytes(-len(content) % tarfile.BLOCKSIZE)
-        packed = gzip.compress(entry.tobuf() + content + padding, compresslevel=1, mtime=0)
-        if len(packed) + len(end) > limit:
-            raise SystemExit(
-                f"{name} alone takes {len(packed)} bytes, more than the {limit} of a tar: keep fewer samples"
-            )
-        if tars and len(tars[-1]) + len(packed) + len(end) <= limit:
-            tars[-1] += packed
-        else:
-            tars.append(packed)
-    paths = [Path(f"{stem}.tar.gz" if number == 1 else f"{stem}.{number}.tar.gz") for number in range(1, len(tars) + 1)]
-    for path, content in zip(paths, tars, strict=True):
-        path.write_bytes(content + end)
-    return paths
 
 
 def add_corrupted(run: Run, job: Job, data: Data, count: int) -> None:
@@ -147,6 +120,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--pack", type=Path)
+    parser.add_argument("--weights", action="store_true", help="pack the members' weights too")
     parser.add_argument("--corrupt", type=int, metavar="IMAGES", help="how many test images, 10000 for all")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--only", nargs="*", default=[], help="names of jobs, or parts of them")
@@ -169,6 +143,8 @@ def main() -> None:
                 add_corrupted(run, job, data, arguments.corrupt)
             if arguments.pack:
                 pack(run, arguments.pack)
+                if arguments.weights:
+                    pack_weights(run, arguments.pack)
         took = time.monotonic() - begun
         longest = max(longest, took)
         figures = {key: run.figures["test"][key] for key in ("accuracy", "cost", "nll", "ece")}

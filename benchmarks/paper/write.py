@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import latency_text
 import tables
 from conclusions import best_cascade, conclusions
 from figures import CAPTIONS, SMALL_FIRST, file_name, headline_data
@@ -66,6 +67,7 @@ def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str) 
         "asked": tables.asked_table(study["asked"]),
         "cascades": tables.cascade_tables(study["small_first"], rows),
         "joint": tables.joint_table(rows),
+        "latency": latency_text.section(latency_text.load_files()),
         "headline_figures": "\n\n".join(picture(SMALL_FIRST, dataset) for dataset in headline_data(study)),
         "policies": policy_table.replace("### ", "#### ").strip(),
         "figures": figure_list(pictures),

@@ -1,0 +1,81 @@
+"""Accuracy against FLOPs, and beside it against measured time, of cascades and of single networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from latency_text import POLICIES, figure_name, large, load_files, several
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+from tables import Row, grouped, in_short, mean_of, title
+
+from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
+
+PANELS = {"flops": ("flops", "FLOPs of one {}"), "ms": ("time_median", "measured time of one {}")}
+TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 2, 3)
+
+
+def drawn(files: dict[str, dict[str, list[Row]]] | None = None) -> dict[str, Figure]:
+    """A figure for each machine and data set that was measured, by its file name."""
+    found = {}
+    for machine, content in (load_files() if files is None else files).items():
+        for (dataset,), rows in grouped(content["rows"], "dataset").items():
+            networks = [one for one in content["networks"] if one["dataset"] == dataset]
+            found[figure_name(machine, dataset)] = panels(rows, networks)
+    return found
+
+
+def lines(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each line by its label: all policies on one backend, or the learned one on each of several."""
+    backends = {row["backend"] for row in rows}
+    found: dict[str, list[Row]] = {}
+    for (_, backend), here in grouped(rows, "kind", "backend").items():
+        name = f"{in_short(here[0]['backbones'])}, {'together' if here[0]['joint'] else 'independent'}"
+        by_policy = grouped(here, "policy")
+        learned = next((policy for policy in POLICIES if (policy,) in by_policy), None)
+        for (policy,), points in by_policy.items():
+            if len(backends) == 1:
+                found.setdefault(f"{name}: {POLICIES[policy]}", []).extend(points)
+            elif policy == learned:
+                found.setdefault(f"{name}: {backend}", []).extend(points)
+    return found
+
+
+@styled
+def panels(rows: Sequence[Row], networks: Sequence[Row]) -> Figure:
+    """Lines are cascades, asked for a cost in the unit of the panel; other marks are networks without stopping."""
+    figure = Figure(figsize=(WIDTH, 4.6))
+    left, right = figure.subplots(1, 2, sharey=True)
+    for axes, (unit, (key, label)) in zip((left, right), PANELS.items(), strict=True):
+        for number, (name, points) in enumerate(lines(rows).items()):
+            own = [row for row in points if row["unit"] == unit]
+            at = sorted(
+                (mean_of(same, key), mean_of(same, "accuracy"))
+                for same in grouped(own or points, "unit", "asked").values()
+            )
+            axes.plot(*zip(*at, strict=True), marker="o", ms=4, color=COLOURS[number % len(COLOURS)], label=name)
+        marks(axes, networks, "time" if unit == "ms" else "flops")
+        axes.set_xscale("log")
+        axes.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
+        axes.minorticks_off()
+        axes.set_xlabel(label.format(large(networks[0])) + " (log scale)")
+    left.set_ylabel("accuracy")
+    left.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8.5)
+    return figure
+
+
+def marks(axes: Axes, networks: Sequence[Row], key: str) -> None:
+    """One large network, so many averaged, and the first small member: of the first cascade on its first backend."""
+    here = [one for one in networks if all(one[key] == networks[0][key] for key in ("kind", "backend"))]
+    count = here[0]["networks"]
+    style: dict[str, Any] = {"color": INK, "alpha": 0.75, "ms": 6, "lw": 1, "ls": (0, (2, 2))}
+    accuracy = [mean_of(here, "single"), mean_of(here, "ensemble")]
+    axes.plot([1, count], accuracy, marker="s", label=f"one {large(here[0])}, {several(here[0])}", **style)
+    small = [one["members"][0] for one in here]
+    if small[0]["flops"] < 1:
+        label = f"one {title(small[0]['backbone'])}"
+        axes.plot([mean_of(small, key)], [mean_of(small, "accuracy")], marker="^", label=label, **style)

@@ -1,0 +1,204 @@
+"""What the results page says of measured time: docs/benchmarks/latency-*.json in, markdown out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tables import Row, deviation, grouped, in_short, mean_of, seeds, spread, title
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs/benchmarks"
+UNITS = {"flops": "FLOPs", "ms": "time"}
+POLICIES = {"own selector": "selector trained with the members", "selector": "selector", "margin": title("margin")}
+NUMBERS = {1: "one", 2: "two", 3: "three"}
+_SEED = re.compile(r"-s\d+(?=-|$)")
+
+
+def load_files(folder: Path = FOLDER) -> dict[str, dict[str, list[Row]]]:
+    """What was measured, by machine: latency-h200.json is that of h200."""
+    paths = sorted(folder.glob("latency-*.json"))
+    found = {path.stem.removeprefix("latency-"): json.loads(path.read_text()) for path in paths}
+    return {
+        machine: {part: [with_kind(entry) for entry in entries] for part, entries in content.items()}
+        for machine, content in found.items()
+    }
+
+
+def with_kind(entry: Row) -> Row:
+    """With the name that runs share which differ in their seed alone, and with quartiles as numbers of the row."""
+    flat = {
+        f"{key}_{part}": number
+        for key in ("time", "images_per_s", "alone_images_per_s")
+        for part, number in (entry[key].items() if isinstance(entry.get(key), dict) else ())
+    }
+    gains = {f"{key}_gain": entry[key][0] for key in ("over_single", "over_ensemble") if key in entry}
+    return {**entry, **flat, **gains, "kind": _SEED.sub("", entry["run"])}
+
+
+def section(files: dict[str, dict[str, list[Row]]]) -> str:
+    """The section with its heading; nothing while nothing is measured."""
+    if not files:
+        return ""
+    parts = [INTRODUCTION]
+    for machine, content in files.items():
+        for (dataset,), networks in grouped(content["networks"], "dataset").items():
+            rows = [row for row in content["rows"] if row["dataset"] == dataset]
+            parts.append(f"### {title(dataset)}, {hardware(networks)}")
+            if rows:
+                parts.append(f"![{CAPTION}: {title(dataset)}](figures/{figure_name(machine, dataset)})")
+            for (kind,), members in grouped(networks, "kind").items():
+                parts += of_kind(members, [row for row in rows if row["kind"] == kind])
+    return "\n\n".join(parts) + "\n\n"
+
+
+CAPTION = "Accuracy against FLOPs and against measured time"
+INTRODUCTION = """## In measured time
+
+`python benchmarks/paper/latency.py` streams the test images through `irene.Stream` with the cascade's own weights, in
+turns with one large network alone in batches of the same size; raw rows are in `docs/benchmarks/latency-*.json`.
+Thresholds, weights and temperatures are set on held-out images by what the members answer on that very backend. *FLOPs*
+and *time* are those of one large network; a cost is asked for in either. Time is the median of several passes, each
+over that of the network alone in the same round, with quartiles. Differences are in points of accuracy on the same test
+images, with 95 % intervals where there is one seed and the standard deviation where there are more."""
+
+
+def figure_name(machine: str, dataset: str) -> str:
+    return f"latency-{machine}-{dataset}.svg".replace("+", "-")
+
+
+def hardware(networks: Sequence[Row]) -> str:
+    about = networks[0]["hardware"]
+    place = about["gpu"] or f"{about['cpu']}, {about['threads']} threads"
+    return f"{place}, torch {about['torch']}"
+
+
+def of_kind(networks: Sequence[Row], rows: Sequence[Row]) -> list[str]:
+    """All about one cascade: what it is compared with, its rows, and what int8 costs it."""
+    parts = [f"#### {kind_title(networks[0])}, {seeds(len({one['seed'] for one in networks}))}"]
+    parts += [references(found) for found in grouped(networks, "backend").values()]
+    if rows:
+        parts += [reached(networks, rows), table(networks[0], rows)]
+    reduced = [one for one in networks if "whole_fp32" in one]
+    return [*parts, int8_table(reduced, rows)] if reduced else parts
+
+
+def kind_title(about: Row) -> str:
+    epochs = " and ".join(dict.fromkeys(re.findall(r"-e(\d+)", about["run"])))
+    trained = "trained together" if about["joint"] else "trained independently"
+    return f"{in_short(about['backbones'])}, {trained}" + (f", {epochs} epochs" if epochs else "")
+
+
+def large(about: Row) -> str:
+    """The network that costs are counted in."""
+    return title(max(about["members"], key=lambda member: member["flops"])["backbone"])
+
+
+def several(about: Row) -> str:
+    count = about["networks"]
+    return f"{NUMBERS.get(count, str(count))} averaged"
+
+
+def references(networks: Sequence[Row]) -> str:
+    """Accuracy of the single networks and of all members, and what the small members take."""
+    first = networks[0]
+    name = large(first)
+    small = {
+        title(member["backbone"]): f"{member['flops']:.3f} of its FLOPs and {member['time']:.2f} of its time"
+        for member in first["members"]
+        if member["flops"] < 1
+    }
+    taking = "".join(f"; one {backbone} takes {share}" for backbone, share in small.items())
+    us = 1000 * mean_of(networks, "network_ms")
+    alone = f"{us:,.0f} µs" if us >= 100 else f"{us:.3g} µs"
+    return (
+        f"{first['backend']}, batches of {first['bucket']:,}: one {name} {spread(networks, 'single', 100)} %, "
+        f"{several(first)} {spread(networks, 'ensemble', 100)} %, all members of the cascade "
+        f"{spread(networks, 'whole', 100)} %. One {name} alone takes {alone} an image{taking}."
+        + " Weights came in half precision."
+        * any(one["half_precision"] for one in networks)
+    )
+
+
+def reached(networks: Sequence[Row], rows: Sequence[Row]) -> str:
+    """From which time on a cascade is as accurate as one network and as the ensemble, by backend."""
+    lines = []
+    for (backend,), here in grouped(rows, "backend").items():
+        about = [one for one in networks if one["backend"] == backend]
+        said = []
+        for goal, name in (("single", f"one {large(about[0])}"), ("ensemble", several(about[0]))):
+            wanted = mean_of(about, goal)
+            good = [
+                (mean_of(found, "time_median"), mean_of(found, "flops"), policy)
+                for (policy, _, _), found in grouped(here, "policy", "unit", "asked").items()
+                if mean_of(found, "accuracy") >= wanted
+            ]
+            if good:
+                took, flops, policy = min(good)
+                said.append(f"as {name} in {took:.2f} ({flops:.2f} FLOPs, {POLICIES[policy]})")
+            else:
+                said.append(f"as {name} at none of these costs")
+        lines.append(f"- {backend}: {'; '.join(said)}.")
+    return "The fastest rows below that are as accurate, in the time of one network alone:\n\n" + "\n".join(lines)
+
+
+def table(about: Row, rows: Sequence[Row]) -> str:
+    one = large(about)
+    lines = [
+        f"| backend | policy | asked | accuracy % | over one {one} | over {several(about)} | FLOPs | time | images/s "
+        f"| one {one}, images/s |",
+        "|---" * 10 + "|",
+    ]
+    for (backend, policy, unit, asked), found in grouped(rows, "backend", "policy", "unit", "asked").items():
+        took = [mean_of(found, f"time_{part}") for part in ("median", "low", "high")]
+        cells = [
+            backend,
+            POLICIES[policy],
+            f"{asked:g} {UNITS[unit]}",
+            spread(found, "accuracy", 100),
+            difference(found, "over_single"),
+            difference(found, "over_ensemble"),
+            f"{mean_of(found, 'flops'):.3f}",
+            "{:.2f} ({:.2f} to {:.2f})".format(*took),
+            f"{mean_of(found, 'images_per_s_median'):,.0f}",
+            f"{mean_of(found, 'alone_images_per_s_median'):,.0f}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def difference(rows: Sequence[Row], key: str) -> str:
+    """In points: with its interval for one seed, with the spread over several."""
+    if len(rows) == 1:
+        mean, low, high = (100 * value for value in rows[0][key])
+        return f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
+    mean, apart = 100 * mean_of(rows, f"{key}_gain"), deviation(rows, f"{key}_gain")
+    return f"{mean:+.2f}" + (f" ± {100 * apart:.2f}" if apart else "")
+
+
+def int8_table(networks: Sequence[Row], rows: Sequence[Row]) -> str:
+    """Accuracy in float32 and in 8-bit integers: members, all of them, and the cascades."""
+    lines = [
+        "8-bit integers, thresholds set again on what they answer:",
+        "",
+        "| backend | | accuracy %, fp32 | int8 | same label % |",
+        "|---" * 5 + "|",
+    ]
+    for (backend,), found in grouped(networks, "backend").items():
+        for t, member in enumerate(found[0]["members"]):
+            each = [one["members"][t] for one in found]
+            lines.append(
+                f"| {backend} | member {t + 1}, {title(member['backbone'])} | {spread(each, 'accuracy_fp32', 100)} "
+                f"| {spread(each, 'accuracy', 100)} | {spread(each, 'same_labels', 100)} |"
+            )
+        lines.append(
+            f"| {backend} | all members | {spread(found, 'whole_fp32', 100)} | {spread(found, 'whole', 100)} | |"
+        )
+        here = [row for row in rows if row["backend"] == backend and "accuracy_fp32" in row and row["unit"] == "flops"]
+        for (policy, asked), same in grouped(here, "policy", "asked").items():
+            lines.append(
+                f"| {backend} | cascade, {POLICIES[policy]} at {asked:g} FLOPs | {spread(same, 'accuracy_fp32', 100)} "
+                f"| {spread(same, 'accuracy', 100)} | |"
+            )
+    return "\n".join(lines)

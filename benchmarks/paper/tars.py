@@ -1,0 +1,36 @@
+"""Tars of a limited size, for runs that go from one machine to another."""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+
+LIMIT = 16 * 2**20  # bytes of one tar
+
+
+def write_tars(stem: Path, entries: Iterable[tuple[str, bytes]], limit: int = LIMIT) -> list[Path]:
+    """Write files as STEM.tar.gz and, where that would exceed the limit, STEM.2.tar.gz and so on.
+
+    Each file is a gzip member of its own, so that its size is known before it is put into a tar.
+    """
+    end = gzip.compress(bytes(2 * tarfile.BLOCKSIZE), mtime=0)
+    tars: list[bytes] = []
+    for name, content in entries:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        padding = bytes(-len(content) % tarfile.BLOCKSIZE)
+        packed = gzip.compress(entry.tobuf() + content + padding, compresslevel=1, mtime=0)
+        if len(packed) + len(end) > limit:
+            raise SystemExit(
+                f"{name} alone takes {len(packed)} bytes, more than the {limit} of a tar: keep fewer samples"
+            )
+        if tars and len(tars[-1]) + len(packed) + len(end) <= limit:
+            tars[-1] += packed
+        else:
+            tars.append(packed)
+    paths = [Path(f"{stem}.tar.gz" if number == 1 else f"{stem}.{number}.tar.gz") for number in range(1, len(tars) + 1)]
+    for path, content in zip(paths, tars, strict=True):
+        path.write_bytes(content + end)
+    return paths

@@ -1,0 +1,131 @@
+"""The section on measured time says what the rows say, and nothing where there are none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import latency_figure
+import latency_text
+import pytest
+from matplotlib.figure import Figure
+
+BACKBONES = ["resnet32", "resnet32", "resnet18", "resnet18"]
+
+
+def about(seed: int, backend: str, **changes: Any) -> dict[str, Any]:
+    run = f"cifar10-resnet32-average-s{seed}-e60 + cifar10-resnet18-average-s{seed}-e30"
+    shared = {"run": run, "dataset": "cifar10", "seed": seed, "joint": False, "backbones": BACKBONES}
+    return {**shared, "backend": backend, "device": "cpu", "bucket": 64, "half_precision": seed == 1, **changes}
+
+
+def network(seed: int, backend: str, **changes: Any) -> dict[str, Any]:
+    members = [
+        {"backbone": name, "flops": flops, "time": time, "accuracy": 0.9, "accuracy_fp32": 0.91, "same_labels": 0.98}
+        for name, flops, time in zip(BACKBONES, (0.124, 0.124, 1, 1), (0.3, 0.3, 1, 1), strict=True)
+    ]
+    figures = {
+        "members": members,
+        "single": 0.93,
+        "ensemble": 0.94,
+        "networks": 3,
+        "network_ms": 0.0123,
+        "whole": 0.942,
+    }
+    machine = {"gpu": None, "cpu": "Some CPU", "threads": 2, "torch": "2.11"}
+    return about(seed, backend, **figures, hardware=machine, **changes)
+
+
+def row(seed: int, asked: float, accuracy: float, time: float, **changes: Any) -> dict[str, Any]:
+    gains = {"over_single": [accuracy - 0.93, -0.01, 0.01], "over_ensemble": [accuracy - 0.94, -0.02, 0.0]}
+    quartiles = {"median": time, "low": time - 0.01, "high": time + 0.01}
+    rates = {
+        key: {"median": rate, "low": rate, "high": rate}
+        for key, rate in (("images_per_s", 900.0), ("alone_images_per_s", 500.0))
+    }
+    shown = {"policy": "selector", "unit": "flops", "asked": asked, "accuracy": accuracy, "flops": asked + 0.01}
+    return {**about(seed, "eager"), **shown, **gains, "time": quartiles, **rates, **changes}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Any]:
+    int8 = [{**row(seed, 0.3, 0.92, 0.4), "backend": "onnx:int8", "accuracy_fp32": 0.931} for seed in (0, 1)]
+    rows = [
+        row(seed, asked, accuracy + 0.002 * seed, time)
+        for seed in (0, 1)
+        for asked, accuracy, time in ((0.2, 0.920, 0.35), (0.3, 0.930, 0.45), (0.5, 0.935, 0.62))
+    ]
+    rows += [row(seed, 0.5, 0.933, 0.5, unit="ms") for seed in (0, 1)]
+    networks = [
+        *(network(seed, "eager") for seed in (0, 1)),
+        *(network(seed, "onnx:int8", whole_fp32=0.943) for seed in (0, 1)),
+    ]
+    (tmp_path / "latency-cpu.json").write_text(json.dumps({"networks": networks, "rows": rows + int8}))
+    return latency_text.load_files(tmp_path)
+
+
+def test_nothing_is_said_while_nothing_is_measured(tmp_path: Path) -> None:
+    assert latency_text.load_files(tmp_path) == {}
+    assert latency_text.section({}) == ""
+    assert latency_figure.drawn({}) == {}
+
+
+def test_seeds_are_one_cascade(files: dict[str, Any]) -> None:
+    text = latency_text.section(files)
+    assert "### CIFAR-10, Some CPU, 2 threads, torch 2.11" in text
+    assert text.count("#### R32, R32, R18, R18, trained independently, 60 and 30 epochs, 2 seeds") == 1
+    line = next(line for line in text.splitlines() if line.startswith("| eager | selector | 0.3 FLOPs |"))
+    assert line.split(" | ")[3:7] == ["93.10 ± 0.14", "+0.10 ± 0.14", "-0.90 ± 0.14", "0.310"]
+    assert line.endswith("| 0.45 (0.44 to 0.46) | 900 | 500 |")
+    assert "| eager | selector | 0.5 time |" in text
+    assert "one ResNet-32 takes 0.124 of its FLOPs and 0.30 of its time" in text
+    assert "Weights came in half precision." in text
+    assert text.endswith("\n\n")
+
+
+def test_the_fastest_row_that_is_as_accurate_is_named(files: dict[str, Any]) -> None:
+    text = latency_text.section(files)
+    assert "- eager: as one ResNet-18 in 0.45 (0.31 FLOPs, selector); as three averaged at none of these costs." in text
+    assert "- onnx:int8: as one ResNet-18 at none of these costs; as three averaged at none of these costs." in text
+
+
+def test_one_seed_has_an_interval(files: dict[str, Any]) -> None:
+    rows = [one for one in files["cpu"]["rows"] if one["seed"] == 0 and one["asked"] == 0.2]
+    assert latency_text.difference(rows, "over_single") == "-1.00 [-1.00, +1.00]"
+
+
+def test_int8_stands_beside_float(files: dict[str, Any]) -> None:
+    text = latency_text.section(files)
+    assert "| onnx:int8 | member 1, ResNet-32 | 91.00 | 90.00 | 98.00 |" in text
+    assert "| onnx:int8 | all members | 94.30 | 94.20 | |" in text
+    assert "| onnx:int8 | cascade, selector at 0.3 FLOPs | 93.10 | 92.00 | |" in text
+
+
+def test_a_figure_has_both_costs_and_one_line_a_backend(files: dict[str, Any]) -> None:
+    (name,) = latency_figure.drawn(files)
+    figure = latency_figure.drawn(files)[name]
+    assert name == "latency-cpu-cifar10.svg"
+    assert f"(figures/{name})" in latency_text.section(files)
+    assert isinstance(figure, Figure)
+    flops, time = (
+        {line.get_label(): [*zip(*line.get_data(), strict=True)] for line in axes.get_lines()} for axes in figure.axes
+    )
+    assert set(flops) == {
+        "R32, R32, R18, R18, independent: eager",
+        "R32, R32, R18, R18, independent: onnx:int8",
+        "one ResNet-18, three averaged",
+        "one ResNet-32",
+    }
+    assert [x for x, _ in flops["R32, R32, R18, R18, independent: eager"]] == pytest.approx([0.21, 0.31, 0.51])
+    assert time["R32, R32, R18, R18, independent: eager"] == [pytest.approx((0.5, 0.933))]  # asked for in time
+    assert time["one ResNet-32"] == [pytest.approx((0.3, 0.9))]
+
+
+def test_one_backend_has_a_line_a_policy(files: dict[str, Any]) -> None:
+    rows = [one for one in files["cpu"]["rows"] if one["backend"] == "eager"]
+    rows += [{**one, "policy": "margin"} for one in rows]
+    assert list(latency_figure.lines(rows)) == [
+        "R32, R32, R18, R18, independent: selector",
+        "R32, R32, R18, R18, independent: margin + temperature",
+    ]

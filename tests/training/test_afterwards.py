@@ -29,6 +29,14 @@ def test_it_meets_the_cost_and_beats_chance(lifelike_bank: Callable[..., Bank]) 
     assert right > by_chance + 0.01
 
 
+def test_one_selector_answers_every_cost_within_three_hundredths(lifelike_bank: Callable[..., Bank]) -> None:
+    bank, fresh = lifelike_bank(5000, seed=1), lifelike_bank(10_000, seed=2)
+    selector = selector_fitter(cost=1.3, epochs=20)(bank, MEAN, "members")
+    for asked in (1.1, 1.2, 1.3, 1.5, 2.0):
+        point = fit_policy(bank, selector, cost=asked, aggregation=MEAN)
+        assert float(fresh.replay(point.policy, MEAN).cost.mean()) == pytest.approx(asked, abs=0.03)
+
+
 def test_the_same_seed_gives_the_same_and_leaves_other_draws_alone(lifelike_bank: Callable[..., Bank]) -> None:
     bank = lifelike_bank(100)
     torch.manual_seed(5)

@@ -65,6 +65,36 @@ def test_expected_terms_of_certain_decisions_are_those_at_the_halting_step() -> 
     assert terms["cost"].item() == pytest.approx(0.5 * 2)
 
 
+def test_expected_terms_are_weighed() -> None:
+    logits_BT, regret_BT = torch.randn(20, 3), torch.rand(20, 3)
+
+    def terms(**weights: float) -> dict[str, Tensor]:
+        return expected_terms(logits_BT, regret_BT, Price(torch.ones(3), asked=1.3, start=0.5, device=CPU), **weights)
+
+    plain, weighed = terms(), terms(ensemble=0.3, cost=0.0)
+    torch.testing.assert_close(weighed["ensemble"], 0.3 * plain["ensemble"])
+    assert plain["cost"].item() != 0
+    assert weighed["cost"].item() == 0
+
+
+@pytest.mark.parametrize("left_out", ["ensemble", "cost"])
+def test_a_selector_is_fitted_without_a_term_of_weight_zero(
+    make_bank: Callable[..., Bank], make_loop: Callable[..., Any], left_out: Any
+) -> None:
+    bank = make_bank(600, accuracy=[0.7, 0.95, 0.95])
+    selector = Selector()
+    evidence = Evidence(bank.outputs, bank.targets, names=selector.features, task="classification", device=CPU)
+    price = Price(torch.ones(3), asked=1.3, start=0.1, device=CPU)
+    fit_selector(make_loop(), "selector", selector, evidence, price, epochs=100, **{left_out: 0.0})
+    with torch.no_grad():
+        h_NT = selector.halting_logits(evidence.features).sigmoid()
+    cost = float((1 + (1 - h_NT[:, 0]) * (2 - h_NT[:, 1])).mean())
+    if left_out == "cost":
+        assert cost > 2  # nothing keeps it from going on
+    else:
+        assert cost == pytest.approx(1.3, abs=0.05)
+
+
 @pytest.mark.parametrize("asked", [1.3, 1.6])
 def test_a_fitted_selector_costs_what_was_asked_and_sends_on_the_samples_that_gain(
     make_bank: Callable[..., Bank], make_loop: Callable[..., Any], asked: float

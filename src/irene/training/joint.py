@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from irene.data.loader import Batch
+from irene.errors import OptionError
 from irene.halting import maths
 from irene.halting.features import FEATURES, feature_table
 from irene.halting.rule import Aggregation
@@ -35,6 +36,11 @@ class LossWeights:
     cost: float = 1.0
     rank: float = 0.1
     discrepancy: float = 0.01
+
+    def __post_init__(self) -> None:
+        for name, weight in vars(self).items():
+            if not 0 <= weight < math.inf:
+                raise OptionError(f"the weight of the {name} loss must be at least 0 and finite, got {weight}")
 
 
 class MemberObjective(Objective):
@@ -113,13 +119,12 @@ class JointObjective(Objective):
         seen = self.evidence
         rows = torch.randint(len(seen), (self.batch_size,), device=seen.features.device)
         logits_BT = self.companion.halting_logits(seen.features[rows])
-        terms = expected_terms(logits_BT, seen.regret[rows], self.price)
-        terms["ensemble"] = self.weights.ensemble * terms["ensemble"]
-        terms["cost"] = self.weights.cost * terms["cost"]
-        if self.weights.rank:
+        weights = self.weights
+        terms = expected_terms(logits_BT, seen.regret[rows], self.price, ensemble=weights.ensemble, cost=weights.cost)
+        if weights.rank:
             reached_B = maths.survival(logits_BT.sigmoid())[:, -1]
             rank = losses.rank_loss(seen.member_loss[rows], seen.reference_loss[rows], reached_B)
-            terms["selector_rank"] = self.weights.rank * rank
+            terms["selector_rank"] = weights.rank * rank
         return terms
 
     @torch.no_grad()

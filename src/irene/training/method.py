@@ -23,6 +23,8 @@ from irene.training.objective import Objective, Supervised
 from irene.training.options import LoopOptions
 from irene.types import Cost, Task
 
+COST_BATCH = 256  # samples with which costs are measured
+
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
@@ -110,7 +112,8 @@ class Training:
         """Parameters, FLOPs and measured milliseconds a sample of a member; members alike cost the same."""
         if member.spec not in self._costs:
             train = self.splits.train
-            self._costs[member.spec] = measure_cost(member, train.read(range(min(len(train), 256))).to(self.device))
+            batch = train.read(range(min(len(train), COST_BATCH)))
+            self._costs[member.spec] = measure_cost(member, batch.to(self.device))
         return self._costs[member.spec]
 
 
@@ -123,6 +126,7 @@ class Trained:
     aggregation: Aggregation | None = None  # equal weights if None
     gate: Member | None = None
     top: int | None = None  # of a mixture: how many members each sample runs
+    facts: dict[str, Any] = field(default_factory=dict)  # what else run.json is to say, by name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,12 +60,14 @@ class Price:
         return (self.value + PRICE_DAMPING * excess) * cost
 
 
-def expected_terms(logits_BT: Tensor, regret_BT: Tensor, price: Price) -> dict[str, Tensor]:
-    """E_p[regret at the halting step] + price * E_p[cost]: no sampling, no collapse."""
+def expected_terms(
+    logits_BT: Tensor, regret_BT: Tensor, price: Price, *, ensemble: float = 1.0, cost: float = 1.0
+) -> dict[str, Tensor]:
+    """E_p[regret at the halting step] + price * E_p[cost], each with its weight: no sampling, no collapse."""
     p_BT = maths.halting_distribution(maths.force_last(logits_BT.sigmoid()))
     return {
-        "ensemble": losses.expected_loss(p_BT, regret_BT),
-        "cost": price.charge(p_BT),
+        "ensemble": ensemble * losses.expected_loss(p_BT, regret_BT),
+        "cost": cost * price.charge(p_BT),
     }
 
 
@@ -81,12 +83,15 @@ class _Logits(nn.Module):
 
 
 class _FitSelector(Objective):
-    def __init__(self, evidence: Evidence, price: Price) -> None:
+    def __init__(self, evidence: Evidence, price: Price, ensemble: float, cost: float) -> None:
         self.evidence = evidence
         self.price = price
+        self.ensemble = ensemble
+        self.cost = cost
 
     def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:
-        return expected_terms(output, self.evidence.regret[batch.index], self.price)
+        regret_BT = self.evidence.regret[batch.index]
+        return expected_terms(output, regret_BT, self.price, ensemble=self.ensemble, cost=self.cost)
 
     def figures(self) -> dict[str, float]:
         return {"price": float(self.price.value)}
@@ -104,8 +109,10 @@ def fit_selector(
     *,
     lr: float = 0.01,
     epochs: int = 100,
+    ensemble: float = 1.0,
+    cost: float = 1.0,
 ) -> None:
-    """Train a selector in place on the evidence of members that no longer change."""
+    """Train a selector in place on the evidence of members that no longer change; a weight of 0 leaves a term out."""
     selector.to(loop.device).standardise(evidence.features)
     samples = Samples(
         inputs=evidence.features.cpu(),
@@ -115,4 +122,5 @@ def fit_selector(
     batch_size = min(512, max(1, len(evidence) // 4))
     optimizer = OptimizerOptions(kind="adam", lr=lr, weight_decay=1e-4, schedule=Schedule(kind="cosine"))
     options = LoopOptions(epochs=epochs, batch_size=batch_size, optimizer=optimizer, precision="fp32")
-    loop.fit(stage, _Logits(selector), _FitSelector(evidence, price), samples, options)
+    objective = _FitSelector(evidence, price, ensemble, cost)
+    loop.fit(stage, _Logits(selector), objective, samples, options)

@@ -264,7 +264,7 @@ def _finish(run: Run, training: Training, trained: Trained, notes: list[str], se
             bank = make_bank(training, trained, samples, costs, name)
             run.save_bank(name, bank)
             figures[name] = figures_of(bank.replay(policy, aggregation), bank.targets, costs, run.gate_cost)
-    run.write(status="finished", figures=figures, notes=notes, seconds=round(seconds, 3))
+    run.write(status="finished", figures=figures, notes=notes, seconds=round(seconds, 3), **trained.facts)
     shutil.rmtree(run.path / "stages", ignore_errors=True)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,13 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from irene.data import from_arrays
+from irene.data import from_arrays, load
+from irene.data.samples import Augment
 from irene.errors import OptionError
 from irene.halting.selector import Selector
 from irene.run import Run
+from irene.training import loop
 from irene.training.joint import LossWeights
-from irene.training.methods.irene import IreneOptions, collapse_note
+from irene.training.loop import Loop
+from irene.training.method import Training
+from irene.training.methods.irene import IreneOptions, collapse_note, folds_note
+from irene.training.objective import Objective
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.train import TrainOptions, train
 
@@ -55,7 +62,29 @@ def test_the_papers_recipe_collapses_and_says_so(trainer: Trainer) -> None:
     assert policy.features == ("kl",)
     assert policy.skip is None
     assert run.figures["heldout"]["used"][0] > 0.98
-    assert run.manifest["notes"] == [collapse_note(run.figures["heldout"]["used"][0], 1)]
+    assert run.manifest["notes"] == [collapse_note(run.figures["heldout"]["used"][0], 1, "paper")]
+    assert "use --recipe irene" in run.manifest["notes"][0]
+
+
+def test_the_papers_recipe_for_values_sees_the_distance_of_the_heads(trainer: Trainer) -> None:
+    run = trainer("irene", data="diabetes", epochs=5, lr=0.02, members=2, options=IreneOptions(recipe="paper"))
+    policy = run.policy()
+    assert isinstance(policy, Selector)
+    assert policy.features == ("head_spread",)
+    assert {"ensemble", "cost", "rank"} <= set(lines(run, "member-2")[0])
+
+
+@pytest.mark.parametrize("heldout", [None, 0.0])
+def test_the_papers_recipe_follows_its_weights_alone(trainer: Trainer, heldout: float | None) -> None:
+    """Neither held-out samples nor a wish for a cost enter it; a collapse is told even where one member was asked."""
+    about = {"recipe": "paper", "loss_weights": LossWeights(ensemble=0.01, cost=0.1, rank=0.1)}
+    run = trainer("irene", epochs=6, members=2, heldout=heldout, options=IreneOptions(cost=1.0, **about))
+    assert "the selector has collapsed" in run.manifest["notes"][0]
+    unit = IreneOptions(cost_unit="flops", **about)
+    paid = trainer("irene", epochs=6, members=2, heldout=heldout, options=unit, name="flops")
+    costs = [[line["cost"] for line in lines(one, "member-2")] for one in (run, paid)]
+    assert costs[0] == pytest.approx(costs[1])  # in units of the dearest member, whatever the unit
+    assert all(0.1 <= cost <= 0.2 for cost in costs[0])
 
 
 @pytest.mark.parametrize("part", ["ensemble", "cost", "rank"])
@@ -64,6 +93,9 @@ def test_a_loss_can_be_left_out(trainer: Trainer, part: str) -> None:
     line = lines(run, "member-2")[-1]
     assert line.get(part, 0.0) == 0.0
     assert line["base"] > 0
+    last = lines(run, "selector")[-1]  # the selector in use is fitted without it too
+    assert last.get(part, 0.0) == 0.0
+    assert all(last[other] != 0 for other in {"ensemble", "cost"} - {part})
 
 
 def test_without_joint_training_members_are_those_of_independent_two_head_training(trainer: Trainer) -> None:
@@ -110,6 +142,7 @@ def test_a_selector_needs_samples_that_no_member_trains_on(trainer: Trainer) -> 
     run = trainer("irene", heldout=0.0, epochs=3, members=2, options=IreneOptions(selector_data="folds"))
     assert run.figures["test"]["accuracy"] > 0.8  # members lost no sample
     assert 1 < run.figures["test"]["cost"] < 2
+    assert run.manifest["notes"] == [folds_note(2)]  # they are surer than the models the threshold was set on
 
 
 def test_table_of_values_stops_where_the_noise_is_low(tmp_path: Path) -> None:
@@ -140,11 +173,22 @@ def test_table_of_values_stops_where_the_noise_is_low(tmp_path: Path) -> None:
         ({"without": ("base",)}, "parts to leave out"),
         ({"cost": 0.0}, "must be above 0"),
         ({"cost_unit": "euro"}, "cost unit must be one of"),
+        ({"selector_lr": 0.0}, "learning rate and its decay must be above 0, got 0.0 and 0.5"),
+        ({"selector_decay": -1.0}, "learning rate and its decay must be above 0, got 0.01 and -1.0"),
+        ({"recipe": "paper", "selector_data": "folds"}, "the selector learns with the members"),
+        ({"recipe": "paper", "without": ("joint",)}, "use --recipe irene for folds or for a selector fitted after"),
     ],
 )
 def test_options_that_cannot_work_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         IreneOptions(**given)
+
+
+@pytest.mark.parametrize("name", ["ensemble", "cost", "rank", "discrepancy"])
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
+def test_a_loss_has_a_weight_of_zero_or_more(name: str, value: float) -> None:
+    with pytest.raises(OptionError, match=f"weight of the {name} loss must be at least 0 and finite, got {value}"):
+        LossWeights(**{name: value})
 
 
 def test_the_selector_is_a_vanishing_share_of_a_member(trainer: Trainer) -> None:
@@ -153,4 +197,92 @@ def test_the_selector_is_a_vanishing_share_of_a_member(trainer: Trainer) -> None
     assert isinstance(policy, Selector)
     assert policy.parameter_count < 1000
     assert sum(value.numel() for value in run.members()[0].state_dict().values()) > 20 * policy.parameter_count
+    told = run.manifest["selector"]
+    assert told["parameters"] == policy.parameter_count
+    assert told["parameter_share"] == pytest.approx(policy.parameter_count / run.costs[0].parameters)
+    assert told["ms"] > 0
     assert torch.isfinite(run.bank("test").trajectory(policy, run.aggregation).scores_NT).all()
+
+
+class Watched:
+    """Every stage as it begins: the model, its objective and how it is optimised."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.members: list[nn.Module] = []
+        self.objectives: list[Objective] = []
+        self.made: list[tuple[str, OptimizerOptions]] = []  # optimisers, by the stage they were made in
+        self.frozen: list[bool] = []  # before each further member: are all earlier ones?
+        stage = ""
+        fit, optimizer = Loop.fit, loop._optimizer
+
+        def watch_fit(self_: Loop, name: str, model: nn.Module, objective: Objective, *rest: Any) -> None:
+            nonlocal stage
+            stage = name
+            if name.startswith("member"):
+                parts = [part for member in self.members for part in member.modules()]
+                learns = [value.requires_grad for member in self.members for value in member.parameters()]
+                self.frozen.append(not any(learns) and not any(part.training for part in parts))
+                self.members.append(model)
+                self.objectives.append(objective)
+            fit(self_, name, model, objective, *rest)
+
+        def watch_optimizer(
+            module: nn.Module, options: OptimizerOptions, device: torch.device
+        ) -> torch.optim.Optimizer:
+            self.made.append((stage, options))
+            return optimizer(module, options, device)
+
+        monkeypatch.setattr(Loop, "fit", watch_fit)
+        monkeypatch.setattr(loop, "_optimizer", watch_optimizer)
+
+
+@pytest.mark.parametrize("recipe", ["irene", "paper"])
+def test_each_member_begins_anew_beside_frozen_ones(
+    trainer: Trainer, monkeypatch: pytest.MonkeyPatch, recipe: Any
+) -> None:
+    watched = Watched(monkeypatch)
+    options = IreneOptions(recipe=recipe, selector_lr=0.02, selector_decay=0.7)
+    run = trainer("irene", epochs=2, options=options)
+    assert watched.frozen == [True, True, True]
+    for trained, saved in zip(
+        watched.members, run.members(), strict=True
+    ):  # no later stage has moved an earlier member
+        assert all(torch.equal(trained.state_dict()[key], value) for key, value in saved.state_dict().items())
+    assert [objective.companion is not None for objective in watched.objectives] == [False, True, True]
+    assert watched.objectives[1].companion is watched.objectives[2].companion  # one selector for all steps
+    for stage in ("member-2", "member-3"):
+        member, selector = (options for name, options in watched.made if name == stage)
+        assert member.schedule.kind == "onecycle"
+        assert (selector.kind, selector.lr) == ("adam", 0.02)
+        factors = [selector.schedule.factor(progress) for progress in (0.0, 0.29, 0.3, 0.6, 0.8)]
+        assert factors == pytest.approx([1, 1, 0.7, 0.7**2, 0.7**3])  # a decay of its own, where the backbone has steps
+    assert [name for name, _ in watched.made].count("member-1") == 1
+
+
+@pytest.mark.parametrize("varied", [False, True])
+def test_members_answer_samples_that_stay_the_same_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, varied: bool
+) -> None:
+    again: list[int] = []
+    frozen = Training.frozen
+
+    def counting(self: Training, member: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+        call = frozen(self, member)
+
+        def counted(inputs: torch.Tensor) -> torch.Tensor:
+            again.append(len(inputs))
+            return call(inputs)
+
+        return counted
+
+    monkeypatch.setattr(Training, "frozen", counting)
+    data = dataclasses.replace(load("digits"), augment=Augment(crop=1) if varied else Augment())
+    run = train(
+        "irene",
+        data,
+        tmp_path / "run",
+        options=TrainOptions(members=2, backbones=("mlp",), device="cpu"),
+        loop=LoopOptions(epochs=2, batch_size=64),
+    )
+    assert bool(again) == varied
+    assert lines(run, "member-2")[0]["rank"] > 0

@@ -17,15 +17,18 @@ from irene.data.splits import folds
 from irene.errors import OptionError
 from irene.halting.features import FEATURES, check_features
 from irene.halting.policies import Never
-from irene.halting.rule import Aggregation
+from irene.halting.rule import Aggregation, Rule
 from irene.halting.selector import Selector
 from irene.models import Member
+from irene.training.earlier import look_up, run_again, stays_the_same
 from irene.training.evidence import Evidence
+from irene.training.footprint import Footprint, measure_footprint
 from irene.training.joint import Earlier, JointObjective, LossWeights, MemberObjective, PaperObjective
 from irene.training.loop import derive_seed
-from irene.training.method import Method, Trained, Training
+from irene.training.method import COST_BATCH, Method, Trained, Training
 from irene.training.objective import Objective, Supervised
 from irene.training.options import OptimizerOptions
+from irene.training.schedules import Schedule
 from irene.training.selecting import Price, fit_selector
 from irene.types import COST_UNITS, Cost, CostUnit, cost_vector
 
@@ -44,6 +47,8 @@ class IreneOptions:
     further models a member. `weights` fits aggregation weights on the evidence; None fits them when backbones
     differ. `without` switches parts off, for ablations: a loss by its name, `joint` for members trained
     independently with the selector fitted after, `selector` for sequential training that never halts.
+    `selector_decay` is what the selector's learning rate is multiplied by at the milestones of the schedule.
+    In the paper's recipe nothing but the loss weights decides the cost: it uses neither `cost` nor `selector_data`.
     """
 
     cost: float | None = 1.3
@@ -73,6 +78,21 @@ class IreneOptions:
             raise OptionError(f"cost unit must be one of {', '.join(COST_UNITS)}, got {self.cost_unit!r}")
         if self.cost is not None and self.cost <= 0:
             raise OptionError(f"the cost asked for must be above 0, got {self.cost}")
+        if self.selector_lr <= 0 or self.selector_decay <= 0:
+            raise OptionError(
+                f"the selector's learning rate and its decay must be above 0, got {self.selector_lr} and "
+                f"{self.selector_decay}"
+            )
+        if self.recipe == "paper" and (self.selector_data == "folds" or "joint" in self.without):
+            raise OptionError(
+                "in the paper's recipe the selector learns with the members, on their own batches: "
+                "use --recipe irene for folds or for a selector fitted after training"
+            )
+
+    @property
+    def asked(self) -> float | None:
+        """The mean cost to reach, if any: the paper's recipe reaches for none."""
+        return self.cost if self.recipe == "irene" else None
 
     def active_weights(self) -> LossWeights:
         """The loss weights with the switched-off parts at zero."""
@@ -94,8 +114,11 @@ class _Sequence:
     def __init__(self, training: Training) -> None:
         self.training = training
         self.options: IreneOptions = training.options
-        self.by_folds = self.options.selector_data == "folds" and self.options.recipe == "irene"
-        self.samples = training.splits.train if self.by_folds else training.splits.heldout
+        splits, paper = training.splits, self.options.recipe == "paper"
+        self.by_folds = self.options.selector_data == "folds"
+        # The paper's selector learns nothing from held-out samples: without any, training samples show a collapse too.
+        on_train = self.by_folds or (paper and not len(splits.heldout))
+        self.samples = splits.train if on_train else splits.heldout
         if not len(self.samples):
             raise OptionError(
                 "the selector needs samples no member trains on: give --heldout above 0, or --selector-data folds"
@@ -106,12 +129,14 @@ class _Sequence:
         self.members: list[Member] = []
         self.costs = self._measure_costs()
         self.columns: list[Tensor] = []  # (M, H, K) a member: its outputs on the evidence
+        self.answered: list[Tensor] = []  # (N, H, K) a member: its outputs on training samples that stay the same
         self.price = 0.1
 
     def _new_selector(self) -> Selector:
         """A fresh selector, whose weights depend on the seed alone."""
         training, paper = self.training, self.options.recipe == "paper"
-        names = self.options.features or (("kl",) if paper else FEATURES[training.task])
+        usual = FEATURES[training.task]
+        names = self.options.features or (usual[:1] if paper else usual)  # the first is how far the two heads differ
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(training.loop.seed, "selector"))
             return Selector(
@@ -148,19 +173,31 @@ class _Sequence:
             aggregation = fit_aggregation(self._bank(), weights=unequal if options.weights is None else options.weights)
             evidence = self._evidence(self.columns, aggregation)
             self.selector = self._new_selector()  # anew: the joint one has followed members that were still moving
-            fit_selector(training.loop, "selector", self.selector, evidence, self._price(), lr=options.selector_lr)
+            fit_selector(
+                training.loop,
+                "selector",
+                self.selector,
+                evidence,
+                self._price(),
+                lr=options.selector_lr,
+                ensemble=self.weights.ensemble,
+                cost=self.weights.cost,
+            )
+        footprint = self._footprint(aggregation)
         self.selector.cpu().eval()
         policy = self.selector.at(self._threshold(aggregation))
-        return Trained(members=self.members, policy=policy, aggregation=aggregation)
+        facts = {"selector": dataclasses.asdict(footprint)}
+        return Trained(members=self.members, policy=policy, aggregation=aggregation, facts=facts)
 
     def _objective(self, rows: Tensor | None = None, *, fold: bool = False) -> Objective:
         """What the next member is trained for, on the training samples or those `rows` of them."""
         options, training = self.options, self.training
         if not self.members or "joint" in options.without:
             return self.base
-        earlier = self._lookup(rows) if self.by_folds else self._rerun()
+        earlier = self._earlier(rows)
         if options.recipe == "paper":
-            costs_T = self._costs(len(self.members) + 1).to(training.device, torch.float32)
+            costs_T = self._costs()
+            costs_T = (costs_T / costs_T.max())[: len(self.members) + 1].to(training.device, torch.float32)
             optimizer = self._selector_optimizer()
             return PaperObjective(self.base, earlier, self.selector, optimizer, self.weights, costs_T)
         halts = "selector" not in options.without
@@ -193,9 +230,9 @@ class _Sequence:
         costs = tuple(by_backbone[name] for name in training.backbones)
         vector = cost_vector(costs, options.cost_unit)
         least, most = float(vector[0]), float(vector.sum())
-        if options.cost is not None and not least <= options.cost <= most:
+        if options.asked is not None and not least <= options.asked <= most:
             raise OptionError(
-                f"a mean cost of {options.cost:g} {options.cost_unit} cannot be reached: "
+                f"a mean cost of {options.asked:g} {options.cost_unit} cannot be reached: "
                 f"these members cost {least:g} (the first alone) to {most:g} (all of them)"
             )
         return costs
@@ -205,7 +242,7 @@ class _Sequence:
 
     def _price(self, steps: int | None = None) -> Price:
         loop = self.training.loop
-        asked = self.options.cost
+        asked = self.options.asked
         return Price(self._costs(steps), asked=asked, start=self.price, device=loop.device, world=loop.world)
 
     def _bank(self) -> Bank:
@@ -229,21 +266,21 @@ class _Sequence:
         )
 
     def _selector_optimizer(self) -> OptimizerOptions:
-        """Adam, with the backbone's schedule and a decay of its own (A.1.1)."""
-        backbone = self.training.loop_options.optimizer.schedule
-        schedule = dataclasses.replace(backbone, decay=self.options.selector_decay)
+        """Adam, which steps down where the backbone's schedule has its milestones, by a decay of its own (A.1.1)."""
+        milestones = self.training.loop_options.optimizer.schedule.milestones
+        schedule = Schedule(kind="multistep", milestones=milestones, decay=self.options.selector_decay)
         return OptimizerOptions(kind="adam", lr=self.options.selector_lr, weight_decay=1e-4, schedule=schedule)
 
-    def _rerun(self) -> Earlier:
-        """Outputs of the frozen members on a batch as it was augmented."""
-        forwards = [self.training.frozen(member) for member in self.members]
-        return lambda batch: torch.stack([forward(batch.inputs) for forward in forwards], 1)
-
-    def _lookup(self, rows: Tensor | None) -> Earlier:
-        """Out-of-fold outputs of the earlier members on a batch, from a table made once."""
-        table_NtHK = torch.stack(self.columns[: len(self.members)], 1)
-        table_NtHK = (table_NtHK if rows is None else table_NtHK[rows]).to(self.training.device)
-        return lambda batch: table_NtHK[batch.index]
+    def _earlier(self, rows: Tensor | None) -> Earlier:
+        """What the members so far answer on a batch: out of fold, else once for all where samples stay the same."""
+        training = self.training
+        if self.by_folds:
+            return look_up(self.columns[: len(self.members)], training.device, rows)
+        if not stays_the_same(training.splits):
+            return run_again(training, self.members)
+        new = self.members[len(self.answered) :]
+        self.answered += [training.outputs(member, training.splits.train) for member in new]
+        return look_up(self.answered, training.device)
 
     def _out_of_fold(self, index: int) -> Tensor:
         """(N, H, K) outputs of member `index` on the training set, each by a model that did not train on it."""
@@ -267,35 +304,54 @@ class _Sequence:
         if self.by_folds and len(heldout):
             self.samples = heldout
             self.columns = [self.training.outputs(member, heldout) for member in self.members]
+        elif self.by_folds:
+            self.training.note(folds_note(self.options.folds))
+
+    def _footprint(self, aggregation: Aggregation) -> Footprint:
+        """What the selector costs beside a member, on this device."""
+        training = self.training
+        rule = Rule(self.selector.to(training.device).eval(), aggregation, training.task)
+        rows = torch.arange(min(COST_BATCH, len(training.splits.train))) % len(self.samples)
+        footprint = measure_footprint(rule, self.columns[0][rows].to(training.device), self.costs)
+        training.loop.recorder.console.print(f"selector: {footprint}", highlight=False, soft_wrap=True)
+        return footprint
 
     def _threshold(self, aggregation: Aggregation) -> float:
         """Where scores on samples no member trained on give the cost that was asked for."""
         options, training = self.options, self.training
         line = frontier(self._bank(), self.selector, aggregation, options.cost_unit)
         threshold = self.selector.threshold
-        if options.recipe == "irene" and options.cost is not None:
-            nearest = int((line.cost_M - options.cost).abs().argmin())
+        if options.asked is not None:
+            nearest = int((line.cost_M - options.asked).abs().argmin())
             threshold = float(line.thresholds_M[nearest])
         steps_N = line.trajectory.halting_steps(threshold)
         commonest = int(steps_N.mode().values)
         alike = float((steps_N == commonest).double().mean())
         if alike > COLLAPSED and not self._asked_for(commonest):
-            training.note(collapse_note(alike, commonest))
+            training.note(collapse_note(alike, commonest, options.recipe))
         return threshold
 
     def _asked_for(self, step: int) -> bool:
         """Whether the wish itself is that nearly every sample stops at this step."""
         totals_T = self._costs().cumsum(0)
-        asked = self.options.cost
+        asked = self.options.asked
         return asked is not None and abs(asked - float(totals_T[step - 1])) <= (1 - COLLAPSED) * float(totals_T[-1])
 
 
-def collapse_note(alike: float, step: int) -> str:
+def collapse_note(alike: float, step: int, recipe: Recipe) -> str:
     """What to tell a user whose selector treats all samples alike."""
+    remedy = "ask for another --cost, or give the selector more samples to learn from (--heldout)"
+    if recipe == "paper":
+        remedy = "use --recipe irene, whose selector learns from samples that no member has seen"
+    return f"the selector has collapsed: {alike:.1%} of samples stop after member {step}; {remedy}"
+
+
+def folds_note(folds: int) -> str:
+    """What to tell a user who keeps nothing aside: no sample is left that the members themselves have not seen."""
     return (
-        f"the selector has collapsed: {alike:.1%} of held-out samples stop after member {step}. "
-        "Use --recipe irene, which trains the selector on samples the members did not see, "
-        "ask for another --cost, or give it more held-out data (--heldout)"
+        f"with nothing held out the threshold was set on models that saw {folds - 1} of {folds} folds: the members saw "
+        "all, are surer, and will cost less than was asked; keep some samples aside (--heldout), use more --folds, or "
+        "set the threshold on other data with `irene calibrate RUN --data SPEC --cost COST`"
     )
 
 

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from irene.bank import Bank
 from irene.cascade import Cascade
-from irene.errors import OptionError
+from irene.errors import IreneError, OptionError
 from irene.halting import registry
 from irene.halting.policies import Margin, Never
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
+from irene.models import MemberSpec, build
 from irene.types import Cost, Prediction, Task
 
 # A router chooses the next member by itself, so it is run by a loop of its own.
@@ -236,3 +237,12 @@ def test_a_cascade_that_cannot_work_is_refused() -> None:
         Cascade([lambda x: x[:, 0]]).predict(torch.zeros(3, 2))
     with pytest.raises(OptionError, match="member 2 gave 1 outputs a sample and the first one 3"):
         Cascade([member, Tiny(1, outputs=1)]).predict(torch.zeros(3, 4))
+
+
+def test_inputs_of_another_shape_are_refused_by_members_that_know_theirs() -> None:
+    ours = build(MemberSpec(backbone="cnn", shape=(3, 8, 8), outputs=3), seed=0)
+    images = torch.zeros(5, 1, 28, 28)
+    for cascade in (Cascade([ours]), Cascade([lambda x: x.flatten(1)[:, :3], ours])):
+        with pytest.raises(IreneError, match=r"expected inputs of shape \(batch, 3, 8, 8\), got \(5, 1, 28, 28\)"):
+            cascade.predict(images)
+    assert len(Cascade([lambda x: x.flatten(1)[:, :3]]).predict(images)) == 5  # nobody knows what it takes

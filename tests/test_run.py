@@ -234,16 +234,18 @@ def test_points_that_cannot_be_had_are_named(run_path: Path, make_bank: Callable
     for name in ("", "../up", "a/b", ".hidden", "with space"):
         with pytest.raises(OptionError, match="a point's name is letters"):
             run.save_point(replace(point, name=name))
+    with pytest.raises(OptionError, match="'trained' stands for the policy the run was trained with"):
+        run.save_point(replace(point, name="trained"))
     run.save_point(point)
-    with pytest.raises(OptionError, match="give a policy or the operating point default"):
-        run.cascade(policy=Never(), point="default")
-    for file in ("points/default.json", "points/default.safetensors"):
+    with pytest.raises(OptionError, match="give a policy or the operating point calibrated"):
+        run.cascade(policy=Never(), point="calibrated")
+    for file in ("points/calibrated.json", "points/calibrated.safetensors"):
         content = (run_path / file).read_bytes()
         (run_path / file).write_bytes(content + b" ")
         with pytest.raises(RunError, match=rf"{file}: damaged, .*; calibrate the point again"):
-            run.point("default")
+            run.point("calibrated")
         (run_path / file).write_bytes(content)
-    assert run.point("default").name == "default"
+    assert run.point("calibrated").name == "calibrated"
 
 
 def test_a_run_without_points_of_its_own_is_as_before(run_path: Path) -> None:

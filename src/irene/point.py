@@ -18,6 +18,7 @@ from irene.halting.rule import Aggregation
 from irene.types import Cost, Task
 
 FORMAT = 1  # of what `to_dict` writes
+TRAINED = "trained"  # stands for the policy a run was trained with, where points are listed
 
 
 def _now() -> str:

@@ -33,7 +33,7 @@ from irene.halting.rule import Aggregation
 from irene.mixture import Mixture
 from irene.models import Member, MemberSpec, build
 from irene.models.onnx_file import OnnxFile
-from irene.point import OperatingPoint
+from irene.point import TRAINED, OperatingPoint
 from irene.types import Cost, Task
 
 FORMAT = 1
@@ -216,6 +216,10 @@ class Run:
         """Write an operating point under its name; replacing one counts its version up. Returns it as written."""
         if not _POINT_NAME.fullmatch(point.name):
             raise OptionError(f"a point's name is letters, digits, '.', '_' and '-', got {point.name!r}")
+        if point.name == TRAINED:
+            raise OptionError(
+                f"{TRAINED!r} stands for the policy the run was trained with: give the point another name"
+            )
         points = self.manifest.setdefault("points", {})
         before = points[point.name]["version"] if point.name in points else 0
         point = replace(point, version=before + 1)

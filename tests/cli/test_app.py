@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+import typer.main
+
+from irene.cli.app import app
+from irene.data import names
+from irene.evaluation.studies import STUDIES
+from irene.halting.features import FEATURES
+from irene.halting.registry import POLICIES
+from irene.runtime.backend import BACKENDS
+from irene.runtime.export.folder import FORMATS
+from irene.training.methods import METHODS
+from irene.training.methods.irene import Part
+from irene.training.schedules import ScheduleKind
 
 VERBS = (
     *("demo", "train", "tune", "evaluate", "calibrate", "points", "drift", "predict", "report"),
     *("import", "bank", "data", "methods", "doctor", "compare", "study", "bench", "export"),
 )
 Irene = Callable[..., Any]
+
+
+def parameters(verb: str) -> list[Any]:
+    """The options and arguments of a verb."""
+    command: Any = typer.main.get_command(app)
+    found: list[Any] = command.commands[verb].params
+    return found
 
 
 def test_help_names_every_verb(irene: Irene) -> None:
@@ -31,6 +51,31 @@ def test_every_verb_has_an_example_and_json(irene: Irene, verb: str) -> None:
     assert done.code == 0
     assert f"Example: irene {verb}" in done.out
     assert "--json" in done.out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_and_argument_is_explained(verb: str) -> None:
+    assert [one.name for one in parameters(verb) if not one.help] == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "names"),
+    [
+        ("train", METHODS),
+        ("train", get_args(Part)),
+        ("train", [name for features in FEATURES.values() for name in features]),
+        ("train", get_args(ScheduleKind)),
+        ("study", STUDIES),
+        ("calibrate", set(POLICIES) - {"never", "random"}),
+        ("predict", BACKENDS),
+        ("export", FORMATS),
+        ("evaluate", [name for name, _ in names()]),
+    ],
+    ids=["methods", "parts", "features", "schedules", "studies", "policies", "backends", "formats", "data"],
+)
+def test_help_names_what_there_is(verb: str, names: Iterable[str]) -> None:
+    words = {word for one in parameters(verb) for word in re.findall(r"[\w:-]+", f"{one.metavar} {one.help}")}
+    assert set(names) - words == set()
 
 
 def test_help_fills_the_lines_of_a_narrow_screen(irene: Irene) -> None:

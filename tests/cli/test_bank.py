@@ -43,7 +43,7 @@ def test_from_npz_to_a_point(irene: Irene, bank: Bank, tmp_path: Path) -> None:
     )
     point = irene("calibrate", tmp_path / "run", "--cost", "1.5", "--json").json["point"]
     assert point["expected"]["cost"] == pytest.approx(1.5, abs=0.02)
-    assert irene("evaluate", tmp_path / "run", "--point", "default", "--json").json["test"]["cost"] < 2
+    assert irene("evaluate", tmp_path / "run", "--point", "calibrated", "--json").json["test"]["cost"] < 2
     assert "next: irene calibrate" in irene("bank", file, "--out", tmp_path / "again").out
 
 

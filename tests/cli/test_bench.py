@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from irene.cli.bench_output import why_low
 from irene.run import Run
+from irene.runtime.bench import Row
 
 Irene = Callable[..., Any]
 KEYS = {"device", "backend", "mode", "batch", "mean_cost", "ms", "images_per_s", "speedup", "limit", "ratio"}
@@ -35,10 +37,41 @@ def test_table(irene: Irene, run_folder: Path) -> None:
     assert done.code == 0
     head, *lines = done.out.splitlines()
     assert head.split() == ["backend", "mode", "batch", "cost", "ms", "samples/s", "speed-up", "limit", "ratio"]
-    assert [line.split()[:3] for line in lines] == [
+    assert [line.split()[:3] for line in lines[:5]] == [
         ["eager:bf16", mode, "2"] for mode in ("single", "full", "plain", "engine", "stream")
     ]
     assert "eager:bf16, batch 2, engine:" in done.err
+
+
+def measured(*batches: tuple[int, float, float]) -> list[Row]:
+    """Rows for batch sizes with the milliseconds that a member and the engine took; 1.5 members were used."""
+    rows = []
+    for batch, member, engine in batches:
+        for mode, cost, ms in (("single", 1.0, member), ("full", 3.0, 3 * member), ("engine", 1.5, engine)):
+            figures = dict.fromkeys(("images_per_s", "speedup", "limit", "ratio"), 1.0)
+            rows.append({"backend": "eager", "mode": mode, "batch": batch, "mean_cost": cost, "ms": ms, **figures})
+    return rows
+
+
+def test_says_why_ratios_of_tiny_members_are_low(
+    irene: Irene, run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = measured((1024, 9.0, 15.0), (8, 0.2, 0.8))
+    monkeypatch.setattr("irene.runtime.bench.bench", lambda *_, **__: rows)
+    done = irene("bench", run_folder, "--quick")
+    assert done.code == 0, done.err
+    words = "one takes 0.2 ms for a batch of 8 on eager, and stopping adds 0.5 ms"
+    assert words in done.out.splitlines()[-1]
+    assert "docs/engine.md" in done.out
+
+
+@pytest.mark.parametrize(
+    ("member", "engine"),
+    [(0.2, 0.4), (2.0, 8.0)],
+    ids=["stopping adds less than a member", "a large member has other reasons"],
+)
+def test_says_nothing_of_tiny_members_where_they_are_not_the_reason(member: float, engine: float) -> None:
+    assert why_low(measured((8, member, engine))) is None
 
 
 def test_says_where_the_picture_is(irene: Irene, run_folder: Path, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_json_tells_what_was_asked_and_what_to_expect(irene: Irene, run: Path) -
     assert point["expected"]["cost"] == pytest.approx(1.5, abs=0.03)
     assert 0 < point["expected"]["accuracy"] <= 1
     assert set(point["expected"]["intervals"]) == {"cost", "accuracy", "drop"}
-    assert (point["name"], point["version"]) == ("default", 1)
+    assert (point["name"], point["version"]) == ("calibrated", 1)
     assert "needs 2000 to be safe" in point["why"]
 
 
@@ -79,10 +79,23 @@ def test_evaluate_and_predict_work_at_a_point(irene: Irene, run: Path, files: Pa
     assert [row["members_used"] for row in rows] == answer.members_used.tolist()
 
 
+def test_a_point_that_is_not_named_changes_nothing(irene: Irene, run: Path, files: Path) -> None:
+    def figures() -> tuple[Any, ...]:
+        rows = irene("predict", run, files / "points.npz", "--json").json["predictions"]
+        return irene("evaluate", run, "--json").json["test"], rows
+
+    before = figures()
+    shown = irene("calibrate", run, "--cost", "2.5").out
+    assert "--point calibrated" in shown
+    assert "without --point the run stops as it was trained" in shown
+    assert figures() == before
+    assert irene("evaluate", run, "--point", "calibrated", "--json").json["test"]["cost"] > before[0]["cost"]
+
+
 def test_the_runs_own_selector_gets_another_threshold(irene: Irene, run: Path) -> None:
     said = irene("calibrate", run, "--cost", "1.6", "--policy", "selector", "--json").json["point"]
     assert said["policy"] == "selector"
-    point, opened = Run.open(run).point("default"), Run.open(run)
+    point, opened = Run.open(run).point("calibrated"), Run.open(run)
     trained = opened.policy()
     assert point.aggregation == opened.aggregation
     for name, tensor in trained.state_dict().items():
@@ -126,7 +139,7 @@ def test_a_selector_is_fitted_where_there_is_none_or_a_promise_needs_fresh_sampl
 def test_every_target(irene: Irene, outputs: Path, wish: tuple[str, ...], asked: dict[str, Any]) -> None:
     said = irene("calibrate", outputs, *wish, "--json").json["point"]
     assert said["asked"] == asked
-    figures = irene("evaluate", outputs, "--point", "default", "--json").json["test"]
+    figures = irene("evaluate", outputs, "--point", "calibrated", "--json").json["test"]
     unit = said["expected"]["unit"]
     key = "cost" if unit == "members" else unit
     assert figures[key] == pytest.approx(said["expected"]["cost"], rel=0.1)

@@ -25,7 +25,7 @@ def run(irene: Irene, run_folder: Path, tmp_path: Path) -> Path:
 def test_files_and_sources(irene: Irene, run: Path, files: Path, tmp_path: Path) -> None:
     points = files / "points.npz"
     same = irene("drift", run, "--data", points, "--json").json
-    assert (same["samples"], same["point"]) == (240, "default")
+    assert (same["samples"], same["point"]) == (240, "calibrated")
     assert sum(same["used"]) == pytest.approx(1)
     source = irene("drift", run, "--data", f"npz:{points}", "--json").json
     assert source["samples"] == 48  # its test samples
@@ -37,7 +37,7 @@ def test_files_and_sources(irene: Irene, run: Path, files: Path, tmp_path: Path)
     assert both["samples"] == 480
     shown = " ".join(irene("drift", run, "--data", tmp_path / "far.npz").out.split())
     assert "recalibrate" in shown
-    assert "--name default --data SPEC" in shown
+    assert "--name calibrated --data SPEC" in shown
 
 
 def test_outputs_from_elsewhere(irene: Irene, lifelike_bank: Callable[..., Bank], tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_mistakes(irene: Irene, run: Path, run_folder: Path, tmp_path: Path) -> 
         (("--data", tmp_path / "gone.npz"), "gone.npz is not there"),
         (("--data", "nonsense"), "unknown data 'nonsense'"),
         (("--data", "digits"), "samples of shape [1, 8, 8]"),
-        (("--data", "digits", "--point", "other"), "no operating point is called 'other' (there are: default)"),
+        (("--data", "digits", "--point", "other"), "no operating point is called 'other' (there are: calibrated)"),
         ((), "--data"),
     ):
         assert words in irene("drift", run, *arguments).mistake

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from irene.run import Run
@@ -28,13 +32,52 @@ def test_export_as_torch_programs(irene: Irene, run_folder: Path, files: Path, t
     assert np.array_equal(found.labels, wanted.labels.numpy())
 
 
+def run_readme(folder: Path) -> list[str]:
+    """What the program in a folder's README prints in a process of its own, which must load neither irene nor torch."""
+    (code,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    code += "import sys; assert not {'irene', 'torch'} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_readme_runs_and_names_the_points(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
+    folder, out = Path(shutil.copytree(run_folder, tmp_path / "run")), tmp_path / "out"
+    for wish in (("--cost", "1.4", "--name", "cheap"), ("--max-drop", "5%", "--name", "careful")):
+        assert irene("calibrate", folder, *wish, "--policy", "margin").code == 0
+    assert irene("export", folder, "--out", out).code == 0
+    run = Run.open(folder)
+    wanted = run.cascade().predict(torch.zeros(4, 5))
+    names = [run.manifest["data"]["classes"][label] for label in wanted.labels.tolist()]
+    assert run_readme(out) == [f"{name} {used}" for name, used in zip(names, wanted.members_used, strict=True)]
+    text = (out / "README.md").read_text()
+    assert "pip install numpy onnxruntime" in text
+    points = re.findall(r"^\| `(.*)` \| (.*) \|$", text, re.MULTILINE)
+    assert [name for name, _ in points] == load_irene.load(out).points == ["trained", "cheap", "careful"]
+    assert points[0][1] == "selector: as the run was trained"
+    assert points[1][1].startswith("margin for cost 1.40 members: ")
+    assert points[2][1].startswith("margin for max-drop 5%: ")
+
+
+def test_the_readme_of_values_runs(irene: Irene, tmp_path: Path) -> None:
+    folder, out = tmp_path / "run", tmp_path / "out"
+    assert irene("train", "single", "--data", "diabetes", "--epochs", "1", "--out", folder).code == 0
+    assert irene("export", folder, "--out", out).code == 0
+    (value, used) = run_readme(out)[0].strip("[").split("] ")
+    wanted = Run.open(folder).cascade().predict(torch.zeros(4, 10))
+    assert (float(value), int(used)) == (pytest.approx(float(wanted.values[0, 0]), rel=1e-3), 1)
+    assert "holds the values of `progression`" in (out / "README.md").read_text()
+
+
 def test_export_in_int8(irene: Irene, run_folder: Path, files: Path, tmp_path: Path) -> None:
     run = shutil.copytree(run_folder, tmp_path / "run")
     assert irene("calibrate", run, "--cost", "1.4", "--policy", "margin", "--name", "cheap").code == 0
     flags = ("--int8", "--data", f"npz:{files / 'points.npz'}", "--point", "cheap", "--max-loss", "9%")
     done = irene("export", run, *flags, "--out", tmp_path / "out")
     assert done.code == 0, done.err
-    assert all(words in done.out for words in ("3 in onnx, int8", "cheap", "whole", "before int8", "load_irene"))
+    assert all(
+        words in done.out for words in ("3 in onnx, int8", "cheap", "whole", "before int8", "load_irene", "README.md")
+    )
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert list(manifest["points"]) == ["cheap"]
     assert manifest["points"]["cheap"]["asked"] == {"cost": 1.4, "unit": "members"}

@@ -78,10 +78,10 @@ def test_from_files_to_a_calibrated_cascade(
     assert manifest["data"]["sizes"] == {"heldout": 480, "test": 120}
     point = irene("calibrate", out, "--cost", "1.4", "--json").json["point"]
     assert point["expected"]["cost"] == pytest.approx(1.4, abs=0.02)
-    assert irene("evaluate", out, "--point", "default", "--json").json["test"]["cost"] == pytest.approx(1.4, abs=0.2)
-    rows = irene("predict", out, data, "--point", "default", "--json").json["predictions"]
+    assert irene("evaluate", out, "--point", "calibrated", "--json").json["test"]["cost"] == pytest.approx(1.4, abs=0.2)
+    rows = irene("predict", out, data, "--point", "calibrated", "--json").json["predictions"]
     x = torch.from_numpy(np.load(data)["x"])
-    answer = Run.open(out).predictor(point="default").predict(x)
+    answer = Run.open(out).predictor(point="calibrated").predict(x)
     assert [row["class"] for row in rows] == [said["classes"][label] for label in answer.labels.tolist()]
     whole = Cascade.from_members(models).predict(x)
     assert torch.equal(Run.open(out).predictor().predict(x).outputs, whole.outputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -59,3 +60,11 @@ def test_mistakes(irene: Irene, files: Path, tmp_path: Path) -> None:
         ((*data, "--cost", "9", "--trials", "1"), "cannot be reached"),
     ):
         assert words in irene("tune", *flags).mistake
+
+
+def test_without_optuna_nothing_is_begun(irene: Irene, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert irene("tune", "--data", "digits").mistake == (
+        "optuna is not installed: run pip install 'irene-ensemble[tune]'"
+    )
+    assert list(workplace.iterdir()) == []

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from irene.errors import OptionError
+from irene.errors import DataError, OptionError
 from irene.models import MemberSpec, build, cost, measure_cost
 
 
@@ -72,7 +72,7 @@ def test_leaves_the_member_as_it_was() -> None:
 
 def test_modes_are_put_back_after_an_error() -> None:
     member = build(MemberSpec(backbone="mlp", shape=(64,), outputs=2), seed=0).train()
-    with pytest.raises(RuntimeError):
+    with pytest.raises(DataError):
         measure_cost(member, torch.zeros(2, 63))
     assert all(part.training for part in member.modules())
 

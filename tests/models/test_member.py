@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
 
-from irene.errors import OptionError
+from irene.errors import DataError, OptionError
 from irene.models import Member, MemberSpec, as_heads, backbones, build
 
 IMAGES = [name for name in backbones() if name != "mlp"]
@@ -37,6 +38,15 @@ def test_features_to_heads() -> None:
     features = torch.randn(5, 64, generator=torch.Generator().manual_seed(0))
     assert member(features).shape == (5, 2, 10)
     assert member.features(features).shape == (5, 128)
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 28, 28), (3, 3, 8, 8), (3, 64), (1, 8, 8), (0, 1, 8, 9)])
+@pytest.mark.parametrize("backbone", ["cnn", "mlp", "resnet8", "mimo2/cnn"])
+def test_inputs_of_another_shape_are_refused(backbone: str, shape: tuple[int, ...]) -> None:
+    member = build(spec(backbone), seed=0)
+    for answer in (member, member.features):
+        with pytest.raises(DataError, match=re.escape(f"shape (batch, 1, 8, 8), got {shape}: resize or reshape")):
+            answer(torch.zeros(shape))
 
 
 def test_heads_share_features_and_differ_in_their_last_layer() -> None:

@@ -290,6 +290,24 @@ def test_the_compiled_piece_is_whole_and_compiled_once(monkeypatch: pytest.Monke
     assert engine.recorded == 3 * 4
 
 
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize("fuse", [False, True])
+def test_it_may_be_made_in_inference_mode_and_used_outside_and_the_other_way_round(
+    same: Same, monkeypatch: pytest.MonkeyPatch, made: bool, fuse: bool
+) -> None:
+    monkeypatch.setattr(stages.torch, "compile", partial(torch.compile, backend="aot_eager"))
+    inputs = torch.randn(40, 5)
+    cascade = Cascade(mlps(), Margin(0.08))
+    with torch.inference_mode(made):
+        engine = Engine(cascade, inputs[:1].clone(), options=EngineOptions(largest=16, buckets=(4, 8), fuse=fuse))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for used in (False, True, False):
+            with torch.inference_mode(used):
+                found = engine.predict(inputs.clone())
+            same(found, cascade.predict(inputs))
+            assert not found.outputs.is_inference()
+
+
 def test_each_member_may_have_its_own_backend(same: Same) -> None:
     inputs = torch.randn(30, 5)
     cascade = Cascade(mlps(2), Margin(0.08))

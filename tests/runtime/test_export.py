@@ -292,6 +292,7 @@ def test_a_mixture(run: Run, blobs: Data, tmp_path: Path) -> None:
     inputs = torch.randn(23, 5)
     assert export(gated, tmp_path / "out", format="pt2")["points"] == {}
     check_same(answers(load_irene.load(tmp_path / "out"), inputs), gated.predictor().predict(inputs))
+    assert "there are no operating points" in (tmp_path / "out" / "README.md").read_text()
     with pytest.raises(OptionError, match="a gate chooses the members"):
         export(gated, tmp_path / "other", point="margin")
 
@@ -330,7 +331,7 @@ def test_the_manifest_tells_what_is_in_the_folder(run: Run, exported: Path) -> N
     manifest = json.loads((exported / "manifest.json").read_text())
     files = (path.relative_to(exported) for path in exported.rglob("*") if path.is_file())
     there = {path.as_posix() for path in files if "__pycache__" not in path.parts}  # left by who ran the loader
-    assert there == {*manifest["files"], "manifest.json"}
+    assert there == {*manifest["files"], "manifest.json", "README.md"}
     assert manifest["classes"] == ["0", "1", "2"]
     assert manifest["input"] == {"shape": [5], "dtype": "float32"}
     assert [Cost.from_dict(member["cost"]) for member in manifest["members"]] == list(COSTS)

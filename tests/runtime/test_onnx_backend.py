@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from irene.cascade import Cascade
-from irene.errors import MissingExtraError, OptionError
+from irene.errors import DataError, MissingExtraError, OptionError
 from irene.halting.policies import Margin, Patience
 from irene.halting.selector import Selector
 from irene.models import Member, MemberSpec, build
@@ -135,6 +135,8 @@ def test_what_it_cannot_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         OnnxRuntime.load(lambda x: x, rows)
     with pytest.raises(OptionError, match="Fickle cannot be turned into a graph"):
         OnnxRuntime.load(Fickle(), rows)
+    with pytest.raises(DataError, match=r"^expected inputs of shape \(batch, 5\), got \(.*, 4\)"):
+        OnnxRuntime.load(member, rows[:, :4])
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(MissingExtraError, match=r"onnxscript is not installed: .*irene-ensemble\[onnx\]"):
         OnnxRuntime.load(member, rows)

@@ -213,3 +213,27 @@ def test_inputs_of_another_kind_are_refused() -> None:
     stream = Stream(Cascade([partial(member, 0)], Margin()), numbers(1))
     with pytest.raises(OptionError, match="was made for samples of"):
         list(stream.predict([torch.zeros(3, 2)]))
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_it_may_be_made_in_inference_mode_and_used_outside_and_the_other_way_round(same: Same, made: bool) -> None:
+    batches = [numbers(7, start) for start in range(0, 70, 7)]
+    with torch.inference_mode(made):
+        stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=16))
+    for used in (False, True, False):
+        with torch.inference_mode(used):
+            answers = list(stream.predict(batch.clone() for batch in batches))
+        assert len(answers) == len(batches)
+        for batch, found in zip(batches, answers, strict=True):
+            same(found, quarters().predict(batch))
+            assert not found.outputs.is_inference()
+
+
+def test_a_stream_begun_in_inference_mode_may_be_read_to_its_end_outside(same: Same) -> None:
+    batches = [numbers(7, start) for start in range(0, 70, 7)]
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=16))
+    with torch.inference_mode():
+        answers = stream.predict(batch.clone() for batch in batches)
+        first = next(answers)
+    for batch, found in zip(batches, [first, *answers], strict=True):
+        same(found, quarters().predict(batch))

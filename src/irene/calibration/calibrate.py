@@ -30,7 +30,7 @@ def calibrate(
     aggregation: Aggregation,
     target: Target,
     *,
-    name: str = "default",
+    name: str = "calibrated",
     why: str = "",
     left_out: Callable[[float], Tensor] | None = None,
 ) -> OperatingPoint:

@@ -42,7 +42,7 @@ def fit_policy(
     weights: Weights = False,
     aggregation: Aggregation | None = None,
     also: Fitted | None = None,
-    name: str = "default",
+    name: str = "calibrated",
     seed: int = 0,
 ) -> OperatingPoint:
     """Fit a policy on held-out outputs and set its threshold for what is asked: cost, max_drop, p99 or risk.

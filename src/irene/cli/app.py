@@ -58,7 +58,7 @@ for verb, example in (
     (evaluate, "irene evaluate runs/mine --split test"),
     (calibrate, "irene calibrate runs/mine --max-drop 0.5%"),
     (points, "irene points runs/mine"),
-    (drift, "irene drift runs/mine --point default --data new.csv"),
+    (drift, "irene drift runs/mine --point calibrated --data new.csv"),
     (predict, "irene predict runs/mine photo.png more/ --out answers.csv"),
     (export, "irene export runs/mine --format onnx --out exported"),
     (compare, "irene compare --methods all --data digits --seeds 3 --out runs/digits"),

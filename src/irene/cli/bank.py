@@ -14,17 +14,19 @@ from irene.cli.params import Json, TaskName
 
 def bank(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Outputs as .npz, .parquet or a bank of irene.")],
-    out: Annotated[Path | None, typer.Option(metavar="RUN", help="The run directory to write.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="RUN", help="The run directory to write; needed.")] = None,
     labels: Labels = None,
     split: Annotated[
         str | None,
         typer.Option(
             metavar="heldout|test",
-            help="All samples are of this split; a run that has the other one gets it too. Else they are cut in two.",
+            help="What the samples are for: heldout to calibrate on, or test; a second call adds the other to the run. "
+            "By default they are cut in two.",
         ),
     ] = None,
     heldout: Annotated[
-        str, typer.Option(metavar="SHARE|COUNT", help="Samples to calibrate on; the others are for testing.")
+        str,
+        typer.Option(metavar="SHARE|COUNT", help="Without --split: samples to calibrate on, the others to test on."),
     ] = "0.5",
     flops: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="FLOPs of each member a sample, such as 70M,1.1G.")

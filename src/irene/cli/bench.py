@@ -17,17 +17,19 @@ QUICK = {"batches": (1, 8), "backends": ("eager",), "seconds": 0.0, "samples": 1
 def bench(
     folder: RunFolder,
     batch: Annotated[
-        list[int] | None, typer.Option(min=1, help="A batch size; give it more than once for several. All to 4096.")
+        list[int] | None,
+        typer.Option(min=1, help="A batch size; repeat it for several. By default 1, 4, 16, ... 4096."),
     ] = None,
     backend: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME[:PRECISION]",
-            help="eager, compile:bf16, onnx:int8, ...; give it more than once for several. All that are installed.",
+            help="What runs the members: eager, compile:bf16, onnx:int8, ...; repeat it for several. By default all "
+            "that are installed.",
         ),
     ] = None,
     cost: Annotated[
-        float | None, typer.Option(min=1, help="Members used a sample; by default as on the run's test samples.")
+        float | None, typer.Option(min=1, help="Mean members a sample; by default as on the run's test samples.")
     ] = None,
     seconds: Annotated[float, typer.Option(min=0, help="How long each mode is timed at each batch size.")] = 1.0,
     growth: Annotated[bool, typer.Option("--growth", help="Also time 1 to 32 members, and more samples.")] = False,
@@ -38,10 +40,11 @@ def bench(
 ) -> None:
     """Time one member, the whole ensemble, the plain loop and the engines, beside the most that stopping can save.
 
-    The inputs are random, and the threshold is set so that they use as many members as real ones do: how long a
-    member takes does not depend on what it sees.
+    limit is the speed-up over the whole ensemble if stopping cost nothing, and ratio what is reached of it. The inputs
+    are random, and the threshold is set so that they use as many members as real ones do: how long a member takes does
+    not depend on what it sees.
     """
-    from irene.cli.bench_output import check_picture, draw, growth_of, row_table, usual_cost
+    from irene.cli.bench_output import check_picture, draw, growth_of, row_table, usual_cost, why_low
     from irene.run import Run
     from irene.runtime import bench as benching
     from irene.training.train import pick_device
@@ -77,10 +80,11 @@ def bench(
         if out is not None:
             value["pictures"] = [str(path) for path in draw(rows, growing, out)]
         shown = row_table(rows)
+        words = [why_low(rows), *(f"picture written to {path}" for path in value.get("pictures", ()))]
 
         def show(screen: Console) -> None:
             screen.print(shown)
-            for path in value.get("pictures", ()):
-                screen.print(f"picture written to {path}", markup=False, highlight=False, soft_wrap=True)
+            for line in filter(None, words):
+                screen.print(line, markup=False, highlight=False, soft_wrap=True)
 
         output.result(value, show)

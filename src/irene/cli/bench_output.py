@@ -17,6 +17,7 @@ from irene.runtime.bench_picture import bench_picture, growth_picture
 from irene.runtime.growth import MEMBERS, growth
 
 FORMATS = (".svg", ".png", ".pdf")
+TINY_MS = 1.0  # above this, a low ratio has other reasons than the size of a member
 
 
 def check_picture(out: Path | None) -> None:
@@ -51,6 +52,21 @@ def row_table(rows: Sequence[Row]) -> Table:
         speed = f"{row['images_per_s']:,.0f}"
         table.add_row(row["backend"], row["mode"], str(row["batch"]), *figures, speed, *compared)
     return table
+
+
+def why_low(rows: Sequence[Row]) -> str | None:
+    """Why ratios are low where that is because members are tiny: then stopping adds more than a member takes."""
+    member_ms = {(row["backend"], row["batch"]): row["ms"] for row in rows if row["mode"] == "single"}
+    for row in rows:
+        ms = member_ms[row["backend"], row["batch"]]
+        added = row["ms"] - row["mean_cost"] * ms
+        if row["mode"] == "engine" and ms < TINY_MS and added > ms:
+            return (
+                f"ratios are low where members are tiny: one takes {ms:.2g} ms for a batch of {row['batch']} on "
+                f"{row['backend']}, and stopping adds {added:.2g} ms whatever its size "
+                "(docs/engine.md, When it does not pay)"
+            )
+    return None
 
 
 def draw(rows: Sequence[Row], growing: Sequence[Row] | None, out: Path) -> list[Path]:

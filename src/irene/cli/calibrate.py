@@ -34,7 +34,7 @@ def calibrate(
         typer.Option(
             "--p99",
             metavar="TIME",
-            help="The most accurate that takes no longer for 99 % of samples: 8ms.",
+            help="The most accurate that takes at most this long for 99 % of samples: 8ms.",
             rich_help_panel=ASKED,
         ),
     ] = None,
@@ -42,12 +42,14 @@ def calibrate(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="The cheapest that gets at most this share of samples wrong which the whole ensemble gets right.",
+            help="The cheapest that gets at most this share of samples wrong which the whole ensemble gets right: "
+            "0.5%. A promise, kept with --confidence.",
             rich_help_panel=ASKED,
         ),
     ] = None,
     confidence: Annotated[
-        str, typer.Option(metavar="SHARE", help="Of promises (--p99, --risk, --guaranteed) and intervals.")
+        str,
+        typer.Option(metavar="SHARE", help="How sure promises (--p99, --risk, --guaranteed) and intervals are."),
     ] = "90%",
     guaranteed: Annotated[
         bool, typer.Option("--guaranteed", help="Promise that the true mean cost is at most --cost.")
@@ -56,10 +58,18 @@ def calibrate(
         str | None, typer.Option(metavar="members|flops|ms", help="What costs are counted in; members by default.")
     ] = None,
     policy: Annotated[
-        str, typer.Option(metavar="auto|NAME", help="auto takes the best by cross-validation and says why.")
+        str,
+        typer.Option(
+            metavar="auto|NAME",
+            help="What decides when a sample stops. auto takes the best by cross-validation and says why; or margin, "
+            "confidence, entropy, agreement, patience, window, change, cost-to-go, selector or skipping; for values "
+            "spread, cost-to-go or selector.",
+        ),
     ] = "auto",
     weights: Annotated[bool, typer.Option("--weights", help="Fit how much each member counts.")] = False,
-    name: Annotated[str, typer.Option(help="The operating point to write; one of that name is replaced.")] = "default",
+    name: Annotated[
+        str, typer.Option(help="What to call the operating point; one of that name is replaced.")
+    ] = "calibrated",
     data: Source = None,
     target: Target = None,
     task: TaskName = None,
@@ -68,11 +78,11 @@ def calibrate(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Set where a run stops each sample, for a mean cost, an accuracy, a latency or a risk.
+    """Find when to stop each sample for a mean cost, an accuracy, a latency or a risk: an operating point of a run.
 
     Calibrates on the run's held-out samples or, with --data, on the training samples of other data, which no member
-    may have seen; the test samples stay unseen for `irene evaluate --data`. Writes an operating point into the run,
-    for `--point` of evaluate and predict.
+    may have seen; the test samples stay unseen for `irene evaluate --data`. The run itself goes on stopping as it was
+    trained: evaluate, predict and export work at the point where `--point NAME` says so.
     """
     from irene.cli import amounts
     from irene.cli.calibrating import Wish, bank_for, fit_point

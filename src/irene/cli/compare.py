@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from irene.cli.experiment import (
-    ENSEMBLE,
-    Backbone,
-    Backbones,
     BatchSize,
     Compile,
     Epochs,
@@ -27,7 +24,7 @@ from irene.cli.experiment import (
     refuse_training,
 )
 from irene.cli.output import Output, speaking
-from irene.cli.params import Device, Heldout, Json, Root, Source, Target, TaskName
+from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
 
 if TYPE_CHECKING:
     from irene.evaluation.experiment import Done

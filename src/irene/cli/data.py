@@ -14,7 +14,9 @@ from irene.cli.params import Heldout, Json, Root, Target, TaskName, sources
 def data(
     spec: Annotated[
         str | None,
-        typer.Argument(metavar="[SPEC]", help="A source to describe; none lists them all.", autocompletion=sources),
+        typer.Argument(
+            metavar="SPEC", help="A source to describe; without one, all are listed.", autocompletion=sources
+        ),
     ] = None,
     target: Target = None,
     task: TaskName = None,

@@ -17,21 +17,22 @@ def drift(
         typer.Option(
             "--data",
             metavar="SPEC|FILE",
-            help="Unlabelled images, folders of them, .npz (x) or .csv files, or a source as in `irene data`.",
+            help="Unlabelled images, folders of them, .npz (x), .csv or .parquet files, or a source as in "
+            "`irene data`; repeat it for several.",
             autocompletion=sources,
         ),
     ],
-    point: Annotated[str, typer.Option(metavar="NAME", help="The operating point to check.")] = "default",
+    point: Annotated[str, typer.Option(metavar="NAME", help="The operating point to check.")] = "calibrated",
     target: Target = None,
     task: TaskName = None,
     root: Root = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Compare where samples stop, and how ready to stop they are, with calibration; say when to recalibrate.
+    """Check whether new data still look like those an operating point was calibrated on; say when to recalibrate.
 
-    Labels are not needed. Of a source its test samples count. For a run made by `irene bank`, give a file with new
-    outputs of its members.
+    Compares where samples stop and how ready to stop they are; labels are not needed. Of a source its test samples
+    count. For a run made by `irene bank`, give a file with new outputs of its members.
     """
     from irene.cli.drifting import check, show_drift
     from irene.run import Run

@@ -12,7 +12,7 @@ from irene.cli.params import Device, Json, Point, Root, RunFolder, Source, Targe
 
 def evaluate(
     folder: RunFolder,
-    split: Annotated[str, typer.Option(help="test or heldout.")] = "test",
+    split: Annotated[str, typer.Option(help="Which of the run's samples: test or heldout.")] = "test",
     point: Point = None,
     data: Source = None,
     target: Target = None,

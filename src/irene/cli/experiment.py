@@ -10,25 +10,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from irene.cli.params import ENSEMBLE
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from irene.evaluation.experiment import Experiment
 
-ENSEMBLE, LOOP, MACHINE = "Ensemble", "Training of each member", "Machine"
+LOOP, MACHINE = "Training of each member", "Machine"
 
-Backbone = Annotated[str | None, typer.Option(help="One backbone for all members.", rich_help_panel=ENSEMBLE)]
-Backbones = Annotated[
-    str | None, typer.Option(metavar="A,B,C", help="One backbone for each member.", rich_help_panel=ENSEMBLE)
+Seeds = Annotated[int, typer.Option(help="How many runs of each kind, with seeds 0, 1, ...", rich_help_panel=ENSEMBLE)]
+Epochs = Annotated[
+    int | None,
+    typer.Option(
+        help="Passes over the training samples; by default 20, for fewer than 10,000 samples 15.", rich_help_panel=LOOP
+    ),
 ]
-Seeds = Annotated[int, typer.Option(help="How many seeds: 0, 1, ...", rich_help_panel=ENSEMBLE)]
-Epochs = Annotated[int | None, typer.Option(help="15 by default for small data, else 20.", rich_help_panel=LOOP)]
-BatchSize = Annotated[int | None, typer.Option(help="64 by default for small data, else 128.", rich_help_panel=LOOP)]
-LearningRate = Annotated[float | None, typer.Option("--lr", help="0.1 by default.", rich_help_panel=LOOP)]
-Compile = Annotated[bool, typer.Option("--compile", help="Run through torch.compile.", rich_help_panel=LOOP)]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(help="Samples a step; by default 128, for fewer than 10,000 samples 64.", rich_help_panel=LOOP),
+]
+LearningRate = Annotated[
+    float | None, typer.Option("--lr", help="Learning rate; 0.1 by default.", rich_help_panel=LOOP)
+]
+Compile = Annotated[bool, typer.Option("--compile", help="Train through torch.compile.", rich_help_panel=LOOP)]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="METHOD.NAME=VALUE", help="An option of a method, such as irene.cost=1.5."),
+    typer.Option(
+        "--set",
+        metavar="METHOD.NAME=VALUE",
+        help="An option of a method, such as irene.cost=1.5; repeat it for several.",
+    ),
 ]
 WorkerCount = Annotated[
     int | None,

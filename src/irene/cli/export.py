@@ -15,17 +15,24 @@ INT8 = "With --int8"
 
 def export(
     folder: RunFolder,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder to write.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder to write, new or empty; needed.")] = None,
     format: Annotated[
-        str, typer.Option(metavar="onnx|openvino|pt2", help="What is to run the members: pt2 is for torch.")
+        str,
+        typer.Option(metavar="onnx|openvino|pt2", help="What is to run it: ONNX Runtime, OpenVINO or torch (pt2)."),
     ] = "onnx",
     point: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Only this operating point; by default the run's own policy and all points."),
+        typer.Option(
+            metavar="NAME",
+            help="Only this operating point. By default all, after the run as it was trained, which goes by `trained`.",
+        ),
     ] = None,
-    int8: Annotated[bool, typer.Option("--int8", help="Quantise the members and set thresholds again.")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="Members in 8-bit integers, with thresholds set again.")] = False,
     max_loss: Annotated[
-        str, typer.Option(metavar="SHARE", help="The accuracy that int8 may cost.", rich_help_panel=INT8)
+        str,
+        typer.Option(
+            metavar="SHARE", help="The accuracy that int8 may cost; above it is refused.", rich_help_panel=INT8
+        ),
     ] = "1%",
     data: Source = None,
     target: Target = None,
@@ -35,7 +42,8 @@ def export(
 ) -> None:
     """Write a run as a folder that runs with numpy and onnxruntime (or openvino, or torch), stopping included.
 
-    The folder holds one graph a member, the operating points, and load_irene.py, which needs neither irene nor torch.
+    The folder holds one graph a member, the operating points, load_irene.py, which needs neither irene nor torch, and a
+    README.md that shows how to run it.
     With --int8 the run's held-out samples are needed again: name its data with --data unless it is a bundled one.
     """
     from irene.cli import amounts

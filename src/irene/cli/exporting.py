@@ -72,6 +72,7 @@ def show_export(run: Run, out: Path, manifest: dict[str, Any], output: Output) -
     def show(screen: Console) -> None:
         screen.print(pairs(rows, title=f"{run.path} in {out}"))
         line = f'python -c "from load_irene import load; print(load().points)"  # in {out}'
-        screen.print(f"\ntry it: {line}", markup=False, highlight=False, soft_wrap=True)
+        words = f"\ntry it: {line}\nhow to use it: {out / 'README.md'}"
+        screen.print(words, markup=False, highlight=False, soft_wrap=True)
 
     output.result(value, show)

@@ -19,8 +19,8 @@ def import_(
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="FILE...", help=".onnx files, in the order they are to run.")
     ] = None,
-    members: Annotated[list[Path] | None, typer.Option(metavar="FILE...", help="The same, as an option.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="RUN", help="The run directory to write.")] = None,
+    members: Annotated[list[Path] | None, typer.Option(metavar="FILE...", help="The same, by an option.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="RUN", help="The run directory to write; needed.")] = None,
     labels: Labels = None,
     data: Source = None,
     unseen: Annotated[

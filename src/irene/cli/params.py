@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-DATA = "Data"
+DATA, ENSEMBLE = "Data", "Ensemble"
 
 
 def sources(incomplete: str) -> list[tuple[str, str]]:
@@ -17,14 +17,20 @@ def sources(incomplete: str) -> list[tuple[str, str]]:
     return [(name, words) for name, words in found if name.startswith(incomplete)]
 
 
+def _backbones(incomplete: str) -> list[tuple[str, str]]:
+    from irene.models import backbones
+
+    return [(name, words) for name, words in backbones().items() if name.startswith(incomplete)]
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, everything else on stderr.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory that `irene train` left.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, as train, import or bank leaves it.")]
 Source = Annotated[
     str | None,
     typer.Option(
         "--data",
         metavar="SPEC",
-        help="digits, diabetes, cifar10, cifar100, folder:PATH, npz:PATH or csv:PATH.",
+        help="digits, diabetes, cifar10, cifar100, folder:PATH, npz:PATH or csv:PATH; `irene data` explains them.",
         autocompletion=sources,
         rich_help_panel=DATA,
     ),
@@ -50,11 +56,34 @@ Heldout = Annotated[
     str | None,
     typer.Option(
         metavar="SHARE|COUNT",
-        help="Training samples kept for policies: a share such as 0.1, or a number of samples.",
+        help="Training samples that members do not see, to learn when to stop: a share such as 0.1, or a number. By "
+        "default a fifth, or a tenth of 10,000 and more.",
         rich_help_panel=DATA,
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N; auto is a GPU if there is one.")]
 Point = Annotated[
-    str | None, typer.Option("--point", metavar="NAME", help="Work at this operating point; `irene points` lists them.")
+    str | None,
+    typer.Option(
+        "--point",
+        metavar="NAME",
+        help="Stop as at this operating point; `irene points` lists them. Without it, as the run was trained.",
+    ),
+]
+Backbone = Annotated[
+    str | None,
+    typer.Option(
+        help="One backbone for all members: mlp, cnn, resnet8 to resnet110, resnet18x0.25 (a width), timm/NAME or your "
+        "module:function. By default mlp for tables, cnn for images below 28 pixels, else resnet32.",
+        autocompletion=_backbones,
+        rich_help_panel=ENSEMBLE,
+    ),
+]
+Backbones = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,C",
+        help="One backbone for each member, in the order they run: the cheap ones first.",
+        rich_help_panel=ENSEMBLE,
+    ),
 ]

@@ -9,7 +9,7 @@ from rich.console import Console, Group
 
 from irene.cli.output import Output
 from irene.cli.tables import pairs
-from irene.evaluation.numbers import plain, si
+from irene.evaluation.point_words import amount, asked_words, expected_words
 from irene.point import OperatingPoint
 from irene.run import Run
 
@@ -36,28 +36,9 @@ def points_table(points: Sequence[OperatingPoint], *, title: str) -> Group:
     """One line a point: what was asked and what is expected."""
     rows = []
     for point in points:
-        expected, unit = point.expected, point.expected["unit"]
-        good = f"{expected['accuracy']:.2%}" if "accuracy" in expected else f"mse {expected['mse']:.4g}"
-        words = f"{point.policy.name} for {asked_words(point.asked)}: {good} at {amount(expected['cost'], unit)} {unit}"
-        rows.append((point.name, f"{words}, drop {expected['drop']:.2%} (version {point.version}, {point.date})"))
+        words = f"{point.policy.name} for {asked_words(point.asked)}: {expected_words(point.expected)}"
+        rows.append((point.name, f"{words} (version {point.version}, {point.date})"))
     return pairs(rows or [("none", "make one with `irene calibrate`")], title=title)
-
-
-def asked_words(asked: dict[str, Any]) -> str:
-    """What was asked for, as it is written on the command line."""
-    if "cost" in asked:
-        text = f"cost {amount(asked['cost'], asked['unit'])} {asked['unit']}"
-    elif "p99" in asked:
-        text = f"p99 {asked['p99']:.4g} ms"
-    else:
-        kind = "risk" if "risk" in asked else "max_drop"
-        text = f"{kind.replace('_', '-')} {100 * asked[kind]:.4g}%"
-    return text + (f", with {asked['confidence']:.0%} confidence" if "confidence" in asked else "")
-
-
-def amount(value: float, unit: str) -> str:
-    """A cost for reading."""
-    return si(value) if unit == "flops" else plain(value) if unit == "members" else f"{value:.4g}"
 
 
 def _lines(point: OperatingPoint) -> list[tuple[str, str]]:

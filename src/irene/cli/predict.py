@@ -14,17 +14,24 @@ from irene.cli.params import Device, Json, Point, RunFolder
 def predict(
     folder: RunFolder,
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Images, folders of images, .npz (x), .csv or .parquet.")
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Images, folders of images, .npz (array x), .csv or .parquet files."),
     ],
-    out: Annotated[Path | None, typer.Option(help="Write to this file, not to stdout.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write; by default stdout.")] = None,
     format: Annotated[
-        str | None, typer.Option(metavar="csv|jsonl|parquet", help="By default what --out ends in, else csv.")
+        str | None,
+        typer.Option(metavar="csv|jsonl|parquet", help="How to write; by default what --out ends in, else csv."),
     ] = None,
     point: Point = None,
     probs: Annotated[bool, typer.Option("--probs", help="Add the probability of every class.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted call left off.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where an interrupted call with this --out left off.")
+    ] = False,
     backend: Annotated[
-        str, typer.Option(metavar="NAME[:PRECISION]", help="eager, compile, onnx or openvino; also eager:bf16.")
+        str,
+        typer.Option(
+            metavar="NAME[:PRECISION]", help="What runs the members: eager, compile, onnx or openvino; also eager:bf16."
+        ),
     ] = "eager",
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Samples a member runs at once; by default 1024, on a CPU 64 images.")

@@ -14,7 +14,7 @@ from irene.cli.params import Json
 def report(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The runs to compare.")],
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
-    split: Annotated[str, typer.Option(help="test or heldout.")] = "test",
+    split: Annotated[str, typer.Option(help="Which of the runs' samples: test or heldout.")] = "test",
     json: Json = False,
 ) -> None:
     """Write one HTML file that compares runs, with pictures, and needs nothing else to be read."""

@@ -9,9 +9,6 @@ import typer
 
 from irene.cli.compare import FAILED, tell
 from irene.cli.experiment import (
-    ENSEMBLE,
-    Backbone,
-    Backbones,
     BatchSize,
     Compile,
     Epochs,
@@ -28,7 +25,7 @@ from irene.cli.experiment import (
     refuse_training,
 )
 from irene.cli.output import Output, speaking
-from irene.cli.params import Device, Heldout, Json, Root, Source, Target, TaskName
+from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
 
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
@@ -70,10 +67,11 @@ def study(
     ray: Ray = False,
     json: Json = False,
 ) -> None:
-    """Answer a question about ensembles: STUDY.json, .svg and .png, from runs that exist or are trained now.
+    """Answer a question about ensembles with data and a picture, from runs that exist or are trained now.
 
-    members: accuracy against the number of members, and how many each sample needs. pareto: accuracy against cost.
-    size: utility against the number of members. ablation: IRENE without its parts. curves: its losses by epoch.
+    Writes STUDY.json, STUDY.svg and STUDY.png. members: accuracy against the number of members, and how many each
+    sample needs. pareto: accuracy against cost. size: utility against the number of members. ablation: IRENE without
+    its parts. curves: its losses by epoch.
     """
     flags = Flags(
         data=data,

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from irene.cli.output import speaking
-from irene.cli.params import Device, Heldout, Json, Root, Source, Target, TaskName
+from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
 
-ENSEMBLE, LOOP, METHOD = "Ensemble", "Training of each member", "Options of the method"
+LOOP, METHOD = "Training of each member", "Options of the method"
 
 
 def _methods(incomplete: str) -> list[tuple[str, str]]:
@@ -19,15 +19,17 @@ def _methods(incomplete: str) -> list[tuple[str, str]]:
     return [(name, method.description) for name, method in METHODS.items() if name.startswith(incomplete)]
 
 
-def _backbones(incomplete: str) -> list[tuple[str, str]]:
-    from irene.models import backbones
-
-    return [(name, words) for name, words in backbones().items() if name.startswith(incomplete)]
-
-
 def train(
     context: typer.Context,
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="See `irene methods`.", autocompletion=_methods)],
+    method: Annotated[
+        str,
+        typer.Argument(
+            metavar="METHOD",
+            help="irene, average, woc, single, snapshot, fge, dive2, moe, sparse-moe, mimo or batch-ensemble; "
+            "`irene methods` explains them.",
+            autocompletion=_methods,
+        ),
+    ],
     data: Source = None,
     target: Target = None,
     task: TaskName = None,
@@ -36,77 +38,134 @@ def train(
     members: Annotated[
         int | None, typer.Option(help="How many members; 3 by default.", rich_help_panel=ENSEMBLE)
     ] = None,
-    backbone: Annotated[
-        str | None,
-        typer.Option(help="One backbone for all members.", autocompletion=_backbones, rich_help_panel=ENSEMBLE),
-    ] = None,
-    backbones: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="One backbone for each member.", rich_help_panel=ENSEMBLE)
-    ] = None,
+    backbone: Backbone = None,
+    backbones: Backbones = None,
     seed: Annotated[
-        int, typer.Option(help="Decides weights, order and held-out samples.", rich_help_panel=ENSEMBLE)
+        int,
+        typer.Option(
+            help="Decides first weights, the order of samples, and who is held out.", rich_help_panel=ENSEMBLE
+        ),
     ] = 0,
     device: Device = "auto",
     out: Annotated[
         Path | None, typer.Option(help="The run directory to write; runs/METHOD-DATA-seedN by default.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the interrupted run in --out.")] = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard scalars too.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write scalars for TensorBoard into the run.")
+    ] = False,
     checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 15.0,
-    epochs: Annotated[int | None, typer.Option(help="20 by default.", rich_help_panel=LOOP)] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the training samples; 20 by default.", rich_help_panel=LOOP)
+    ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="128 by default, over all processes.", rich_help_panel=LOOP)
+        int | None, typer.Option(help="Samples a step, over all processes; 128 by default.", rich_help_panel=LOOP)
     ] = None,
     optimizer: Annotated[str | None, typer.Option(help="sgd (default) or adam.", rich_help_panel=LOOP)] = None,
     lr: Annotated[
         float | None, typer.Option(help="Learning rate: 0.1 for sgd, 0.001 for adam by default.", rich_help_panel=LOOP)
     ] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="0.0005 by default.", rich_help_panel=LOOP)] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(help="Of the optimizer; 0.0005 by default.", rich_help_panel=LOOP)
+    ] = None,
     schedule: Annotated[
         str | None,
-        typer.Option(help="onecycle (default), multistep, cosine, constant or triangle.", rich_help_panel=LOOP),
+        typer.Option(
+            help="Of the learning rate: onecycle (default), multistep, cosine, constant or triangle.",
+            rich_help_panel=LOOP,
+        ),
     ] = None,
-    clip: Annotated[float | None, typer.Option(help="Largest norm of a gradient.", rich_help_panel=LOOP)] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="The largest norm a gradient may have; any by default.", rich_help_panel=LOOP)
+    ] = None,
     precision: Annotated[
         str | None, typer.Option(help="auto (default: bf16 on a GPU), fp32 or bf16.", rich_help_panel=LOOP)
     ] = None,
-    compile: Annotated[bool | None, typer.Option(help="Run through torch.compile.", rich_help_panel=LOOP)] = None,
+    compile: Annotated[
+        bool | None, typer.Option(help="Train through torch.compile; off by default.", rich_help_panel=LOOP)
+    ] = None,
     cost: Annotated[
         str | None,
         typer.Option(
-            metavar="NUMBER", help="irene: the mean cost to reach, such as 1.3 or 250M.", rich_help_panel=METHOD
+            metavar="NUMBER",
+            help="irene: the mean cost of a sample to reach: 1.3 (default), or 250M with --cost-unit flops.",
+            rich_help_panel=METHOD,
         ),
     ] = None,
-    cost_unit: Annotated[str | None, typer.Option(help="irene: members, flops or ms.", rich_help_panel=METHOD)] = None,
+    cost_unit: Annotated[
+        str | None,
+        typer.Option(help="irene: what --cost counts: members (default), flops or ms.", rich_help_panel=METHOD),
+    ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(help="irene: irene, or paper for its losses and 200-epoch schedule.", rich_help_panel=METHOD),
+        typer.Option(
+            help="irene: irene (default), or paper for the paper's losses and 200 epochs.", rich_help_panel=METHOD
+        ),
     ] = None,
-    selector_data: Annotated[str | None, typer.Option(help="irene: slice or folds.", rich_help_panel=METHOD)] = None,
-    folds: Annotated[int | None, typer.Option(help="irene: how many folds.", rich_help_panel=METHOD)] = None,
+    selector_data: Annotated[
+        str | None,
+        typer.Option(
+            help="irene: what the selector learns from: slice (default), the held-out samples, or folds, the training "
+            "samples as seen by further models that were trained without them.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(help="irene: how many, with --selector-data folds; 2 by default.", rich_help_panel=METHOD),
+    ] = None,
     features: Annotated[
-        str | None, typer.Option(metavar="A,B", help="irene: what the selector sees.", rich_help_panel=METHOD)
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="irene: what the selector sees, of kl, top1, margin, entropy and agreement, or for values of "
+            "head_spread, running_spread and shift; all by default.",
+            rich_help_panel=METHOD,
+        ),
     ] = None,
     weights: Annotated[
-        bool | None, typer.Option(help="irene: fit a weight for each member.", rich_help_panel=METHOD)
+        bool | None,
+        typer.Option(
+            help="irene: fit how much each member counts; by default where backbones differ.", rich_help_panel=METHOD
+        ),
     ] = None,
     without: Annotated[
         list[str] | None,
-        typer.Option(metavar="PART", help="irene: leave a part out, for ablations.", rich_help_panel=METHOD),
+        typer.Option(
+            metavar="PART",
+            help="irene: leave ensemble, cost, rank, joint or selector out, for ablations; repeat it for several.",
+            rich_help_panel=METHOD,
+        ),
     ] = None,
-    ensemble_weight: Annotated[float | None, typer.Option(help="irene: of Eq. 10.", rich_help_panel=METHOD)] = None,
-    cost_weight: Annotated[float | None, typer.Option(help="irene: of Eq. 11.", rich_help_panel=METHOD)] = None,
-    rank_weight: Annotated[float | None, typer.Option(help="irene: of Eq. 12.", rich_help_panel=METHOD)] = None,
+    ensemble_weight: Annotated[
+        float | None,
+        typer.Option(help="irene: weight of the ensemble's loss, Eq. 10 of the paper.", rich_help_panel=METHOD),
+    ] = None,
+    cost_weight: Annotated[
+        float | None, typer.Option(help="irene: weight of the expected cost, Eq. 11.", rich_help_panel=METHOD)
+    ] = None,
+    rank_weight: Annotated[
+        float | None,
+        typer.Option(
+            help="irene: weight of the loss for being worse than earlier members, Eq. 12.", rich_help_panel=METHOD
+        ),
+    ] = None,
     discrepancy_weight: Annotated[
-        float | None, typer.Option(help="irene: of the two heads' difference.", rich_help_panel=METHOD)
+        float | None,
+        typer.Option(help="irene: weight of the difference of a member's two heads.", rich_help_panel=METHOD),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any option of any method.", rich_help_panel=METHOD),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other option of the method, by its name in `irene methods --json`; repeat it for several.",
+            rich_help_panel=METHOD,
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Train an ensemble by METHOD and leave a run directory.
+    """Train an ensemble by METHOD on --data, and leave a run directory for the other verbs.
 
     Under torchrun the processes train together: torchrun --nproc-per-node 2 -m irene train ...
     """

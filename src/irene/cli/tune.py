@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from irene.cli.output import speaking
-from irene.cli.params import Device, Heldout, Json, Root, Source, Target, TaskName
+from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
 
-SEARCH, ENSEMBLE, LOOP = "Search", "Ensemble", "Training of each member"
+SEARCH, LOOP = "Search", "Training of each member"
 
 
 def tune(
@@ -20,45 +20,68 @@ def tune(
     task: TaskName = None,
     root: Root = None,
     heldout: Heldout = None,
-    trials: Annotated[int, typer.Option(help="How many points of the space are tried.", rich_help_panel=SEARCH)] = 24,
-    workers: Annotated[int, typer.Option(help="Processes side by side.", rich_help_panel=SEARCH)] = 1,
+    trials: Annotated[int, typer.Option(help="How many settings are tried in all.", rich_help_panel=SEARCH)] = 24,
+    workers: Annotated[int, typer.Option(help="Trials side by side, a process each.", rich_help_panel=SEARCH)] = 1,
     validation: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE|COUNT",
-            help="Training samples to judge trials by, which nothing is fitted on.",
+            help="Training samples to judge trials by, which nothing is fitted on; by default a fifth, or a tenth of "
+            "10,000 and more.",
             rich_help_panel=SEARCH,
         ),
     ] = None,
-    members: Annotated[int | None, typer.Option(help="3 by default.", rich_help_panel=ENSEMBLE)] = None,
-    backbone: Annotated[
-        str | None, typer.Option(help="One backbone for all members.", rich_help_panel=ENSEMBLE)
+    members: Annotated[
+        int | None, typer.Option(help="How many members; 3 by default.", rich_help_panel=ENSEMBLE)
     ] = None,
-    backbones: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="One backbone for each member.", rich_help_panel=ENSEMBLE)
-    ] = None,
+    backbone: Backbone = None,
+    backbones: Backbones = None,
     seed: Annotated[int, typer.Option(help="Of the search and of every trial.", rich_help_panel=ENSEMBLE)] = 0,
     cost: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="The mean cost to judge at.", rich_help_panel=ENSEMBLE)
+        str | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="The mean cost of a sample to train for and to judge at; 1.3 by default.",
+            rich_help_panel=ENSEMBLE,
+        ),
     ] = None,
-    cost_unit: Annotated[str | None, typer.Option(help="members, flops or ms.", rich_help_panel=ENSEMBLE)] = None,
-    recipe: Annotated[str | None, typer.Option(help="irene or paper.", rich_help_panel=ENSEMBLE)] = None,
+    cost_unit: Annotated[
+        str | None, typer.Option(help="What --cost counts: members (default), flops or ms.", rich_help_panel=ENSEMBLE)
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="irene (default), or paper for the paper's losses and 200 epochs.", rich_help_panel=ENSEMBLE),
+    ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other option of IRENE.", rich_help_panel=ENSEMBLE),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other option of irene, by its name in `irene methods --json`; repeat it for several.",
+            rich_help_panel=ENSEMBLE,
+        ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="20 by default.", rich_help_panel=LOOP)] = None,
-    batch_size: Annotated[int | None, typer.Option(help="128 by default.", rich_help_panel=LOOP)] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the training samples; 20 by default.", rich_help_panel=LOOP)
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Samples a step; 128 by default.", rich_help_panel=LOOP)
+    ] = None,
     optimizer: Annotated[str | None, typer.Option(help="sgd (default) or adam.", rich_help_panel=LOOP)] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate of the members.", rich_help_panel=LOOP)] = None,
-    out: Annotated[Path, typer.Option(help="Where the search is kept; one that is there goes on.")] = Path("runs/tune"),
+    lr: Annotated[
+        float | None, typer.Option(help="Learning rate: 0.1 for sgd, 0.001 for adam by default.", rich_help_panel=LOOP)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder the search is kept in; one that is there goes on.")] = Path(
+        "runs/tune"
+    ),
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Search the paper's Table 3 for the selector's learning rate and its decay and the weights of the losses.
+    """Search for good hyper-parameters of irene: the selector's learning rate, its decay, the weights of the losses.
 
-    Trials are judged by their accuracy at the asked mean cost on samples cut off the training set, which nothing was
-    fitted on; the test samples are not looked at. The same command goes on with a search that was interrupted.
+    The space is the paper's Table 3. Trials are judged by their accuracy at the asked mean cost on samples cut off the
+    training set, which nothing was fitted on; the test samples are not looked at. The same command goes on with a
+    search that was interrupted.
     """
     from irene.cli.training import Flags
     from irene.cli.tuning import run_search, show_tuned

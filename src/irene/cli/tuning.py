@@ -14,6 +14,7 @@ from irene.cli.training import PAPER_LOOP, Flags, loop_options, method_options, 
 from irene.errors import OptionError
 from irene.training.methods import find_method
 from irene.training.options import LoopOptions
+from irene.training.study import load_optuna
 from irene.training.trial import TuneOptions
 from irene.training.tune import Tuned, tune
 
@@ -22,6 +23,7 @@ def run_search(flags: Flags, *, trials: int, workers: int, validation: str | Non
     """Search as the flags say."""
     if flags.data is None or flags.out is None:
         raise OptionError("give the data to train on, for example --data digits (`irene data` lists what there is)")
+    load_optuna()  # without it nothing is begun
     method = find_method(flags.method)
     own = method_options(method, flags)
     return tune(

@@ -7,7 +7,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from irene.errors import OptionError
+from irene.errors import DataError, OptionError
 from irene.models.normalise import Normalise
 from irene.models.packed import Pack
 from irene.models.registry import make_backbone
@@ -46,6 +46,12 @@ class Member(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """(B, F) what the heads see; (B, M, F) of M packed sub-models."""
+        if x.shape[1:] != self.spec.shape:  # some backbones would answer all the same, and wrongly
+            expected = ", ".join(map(str, ("batch", *self.spec.shape)))
+            raise DataError(
+                f"expected inputs of shape ({expected}), got {tuple(x.shape)}: resize or reshape them as the training "
+                "data were, and give a single sample as a batch of one"
+            )
         features: Tensor = self.backbone(self.normalise(x))
         return features
 

@@ -18,7 +18,7 @@ from irene.models.adapters import as_batch
 from irene.runtime.backend import Backend, Precision
 from irene.runtime.buckets import CostTable
 from irene.runtime.recorder import Mark
-from irene.runtime.stages import Stages, load_backends
+from irene.runtime.stages import Stages, load_backends, out_of_inference_mode
 from irene.types import Prediction
 
 _SHARES = 32
@@ -56,6 +56,7 @@ class Engine:
     one for each of them, or backends that are loaded already. An engine serves one thread at a time.
     """
 
+    @out_of_inference_mode
     def __init__(
         self,
         cascade: Cascade,
@@ -94,6 +95,7 @@ class Engine:
         """What each member takes in each bucket; None where members are run in any size."""
         return self._stages.costs
 
+    @out_of_inference_mode
     @torch.no_grad()
     def predict(self, inputs: Tensor | NDArray[Any]) -> Prediction:
         """Answer a batch of any size; the answers lie on the engine's device."""

@@ -22,7 +22,7 @@ from irene.halting.quality import quality
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
 from irene.models.adapters import as_batch
-from irene.point import OperatingPoint
+from irene.point import TRAINED, OperatingPoint
 from irene.runtime.backend import Backend, backend_class
 from irene.types import Prediction, Task
 
@@ -74,10 +74,10 @@ def change(before: Prediction, after: Prediction, targets: Tensor) -> Change:
     )
 
 
-def as_trained(policy: Policy, aggregation: Aggregation, task: Task, *, name: str = "trained") -> OperatingPoint:
+def as_trained(policy: Policy, aggregation: Aggregation, task: Task) -> OperatingPoint:
     """The way a cascade stops as an operating point of which nothing was asked."""
     return OperatingPoint(
-        name=name,
+        name=TRAINED,
         task=task,
         policy=policy,
         aggregation=aggregation,

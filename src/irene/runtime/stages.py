@@ -34,6 +34,10 @@ from irene.types import Prediction
 
 _LARGEST_PAIR = 256  # samples: with more, one member alone fills a GPU
 
+# Around all that makes or writes fixed memory: what is made in inference mode cannot be written to outside it, and
+# compiled pieces would be compiled again for the other mode.
+out_of_inference_mode = torch.inference_mode(False)
+
 
 class Stages:
     """The members, rule and memory of a cascade: `run(t, rows)` takes the first `rows` of list t through member t.

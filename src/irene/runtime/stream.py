@@ -25,7 +25,7 @@ from irene.runtime.backend import Backend, Precision
 from irene.runtime.engine import joined
 from irene.runtime.queues import Queue
 from irene.runtime.recorder import Fetch
-from irene.runtime.stages import Stages, load_backends
+from irene.runtime.stages import Stages, load_backends, out_of_inference_mode
 from irene.types import Prediction
 
 _BUCKETS_HELD = 64  # by default, as many samples may be in flight as fill this many buckets
@@ -86,6 +86,7 @@ class Stream:
     `example` and `backends` are as for `Engine`. A stream is for one thread and one `predict` at a time.
     """
 
+    @out_of_inference_mode
     def __init__(
         self,
         cascade: Cascade,
@@ -126,6 +127,7 @@ class Stream:
         """Samples in flight."""
         return self._put - self._freed
 
+    @out_of_inference_mode
     @torch.no_grad()
     def predict(self, batches: Iterable[Tensor | NDArray[Any] | None]) -> Iterator[Prediction]:
         """Answers in the order of the batches, each as soon as the samples before it are done too.

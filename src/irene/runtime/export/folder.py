@@ -1,5 +1,6 @@
 """A run as a folder that runs elsewhere: members, policies, a manifest, and the loader that needs nothing of irene.
 
+DIR/README.md        how to run it, and its operating points
 DIR/manifest.json    classes, input, members with their costs, operating points, the SHA-256 of every file below
 DIR/load_irene.py    `load(DIR).predict(batch)`, with numpy and what runs the members
 DIR/members/0.onnx   one graph a member (.xml and .bin for OpenVINO, .pt2 for torch); gate.onnx for mixtures
@@ -33,6 +34,7 @@ from irene.run import Run
 from irene.runtime.backend import backend_class
 from irene.runtime.export.graphs import Signature, trace, write_pt2
 from irene.runtime.export.load_irene import FORMAT, SCORES
+from irene.runtime.export.readme import readme
 from irene.runtime.export.reduced import reduce
 from irene.runtime.graph_backend import GraphBackend
 from irene.runtime.quantise import MAX_LOSS, as_trained
@@ -122,6 +124,7 @@ def export(
         written = sorted(path for path in draft.rglob("*") if path.is_file())
         manifest["files"] = {path.relative_to(draft).as_posix(): sha256_of(path) for path in written}
         write_json(draft / "manifest.json", manifest)
+        write_atomically(draft / "README.md", readme(manifest).encode())  # not in the manifest: add to it what you like
         os.chmod(draft, 0o755)
         os.replace(draft, folder)
     except BaseException:

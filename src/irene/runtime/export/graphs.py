@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from irene.errors import MissingExtraError, OptionError
+from irene.errors import IreneError, MissingExtraError, OptionError
 from irene.files import write_atomically
 from irene.models.onnx_file import OnnxFile
 
@@ -72,6 +72,8 @@ def trace(member: Callable[[Tensor], Tensor], inputs: Tensor) -> ExportedProgram
             return torch.export.export(
                 module, (example,), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},), strict=False
             )
+    except IreneError:  # of a member of ours, which says what is wrong
+        raise
     except Exception as error:  # torch.export lets through whatever the module's own code raises
         reason = str(error).strip().partition("\n")[0]
         raise OptionError(

@@ -1,0 +1,31 @@
+"""Operating points in words: what was asked of them, and what they are expected to show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from irene.evaluation.numbers import plain, si
+
+
+def asked_words(asked: dict[str, Any]) -> str:
+    """What was asked for, as it is written on the command line."""
+    if "cost" in asked:
+        text = f"cost {amount(asked['cost'], asked['unit'])} {asked['unit']}"
+    elif "p99" in asked:
+        text = f"p99 {asked['p99']:.4g} ms"
+    else:
+        kind = "risk" if "risk" in asked else "max_drop"
+        text = f"{kind.replace('_', '-')} {100 * asked[kind]:.4g}%"
+    return text + (f", with {asked['confidence']:.0%} confidence" if "confidence" in asked else "")
+
+
+def expected_words(expected: dict[str, Any]) -> str:
+    """How good a point is expected to be, at what cost."""
+    good = f"{expected['accuracy']:.2%}" if "accuracy" in expected else f"mse {expected['mse']:.4g}"
+    cost = f"{amount(expected['cost'], expected['unit'])} {expected['unit']}"
+    return f"{good} at {cost}, drop {expected['drop']:.2%}"
+
+
+def amount(value: float, unit: str) -> str:
+    """A cost for reading."""
+    return si(value) if unit == "flops" else plain(value) if unit == "members" else f"{value:.4g}"

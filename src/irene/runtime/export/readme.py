@@ -1,0 +1,73 @@
+"""What stands in the README of an exported folder: how to run it, and its operating points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from irene.evaluation.point_words import asked_words, expected_words
+
+_PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino", "pt2": "torch"}
+_PAGE = """\
+# {method} on {data}: {count} members in {runtime}, {precision}
+
+A cascade that irene exported: each sample runs through as few members as it needs. `pip install numpy {package}` is all
+that is wanted, neither irene nor the code that trained the members. Run this in the folder:
+
+```python
+import numpy as np
+from load_irene import load
+
+cascade = load()
+batch = np.zeros({shape}, np.float32)  # your samples, as raw as those it was trained on
+answer = cascade.predict(batch)
+{show}
+```
+
+`answer.outputs` holds {outputs}, `answer.members_used` how many members each sample took.
+From elsewhere, put the folder on the Python path (`PYTHONPATH`): `load()` finds its files beside `load_irene.py`.
+
+{points}
+"""
+_LABELS = """\
+for label, used in zip(answer.labels, answer.members_used):
+    print(cascade.classes[label], used)"""
+_VALUES = """\
+for values, used in zip(answer.outputs, answer.members_used):
+    print(values, used)"""
+_POINTS = """\
+`load()` works at the first of these operating points, `load(point=NAME)` or `cascade.at(NAME)` at another:
+
+| point | its policy, what was asked of it, and what to expect |
+|---|---|
+"""
+
+
+def readme(manifest: dict[str, Any]) -> str:
+    """The README of the folder that a manifest describes."""
+    labels = manifest["task"] == "classification"
+    classes = ", ".join(f"`{name}`" for name in manifest["classes"])
+    return _PAGE.format(
+        **manifest["made"],
+        count=len(manifest["members"]),
+        runtime=manifest["runtime"],
+        precision=manifest["precision"],
+        package=_PACKAGES[manifest["runtime"]],
+        shape=(4, *manifest["input"]["shape"]),
+        show=_LABELS if labels else _VALUES,
+        outputs="the probability of each class" if labels else f"the values of {classes}",
+        points=_points(manifest["points"]),
+    )
+
+
+def _points(points: dict[str, Any]) -> str:
+    if not points:
+        return "A gate looks at each sample and chooses the members to run: there are no operating points."
+    return _POINTS + "\n".join(f"| `{name}` | {_words(point)} |" for name, point in points.items())
+
+
+def _words(point: dict[str, Any]) -> str:
+    """One point; the run's own policy, of which nothing was asked, says what it is."""
+    words: str = point["why"]
+    if point["asked"]:
+        words = f"{point['policy']['name']} for {asked_words(point['asked'])}"
+    return words + (f": {expected_words(point['expected'])}" if point["expected"] else "")

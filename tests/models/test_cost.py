@@ -49,13 +49,14 @@ def test_flops_are_per_sample() -> None:
     assert one == many > 0
 
 
-def test_resnet32_is_an_eighth_of_resnet18() -> None:
+@pytest.mark.parametrize(("name", "share"), [("resnet32", 0.124), ("resnet18s2", 0.25), ("resnet18s2x0.5", 0.063)])
+def test_small_networks_against_resnet18(name: str, share: float) -> None:
     x = torch.zeros(1, 3, 32, 32)
     small, large = (
         measure_cost(build(MemberSpec(backbone=name, shape=(3, 32, 32), outputs=10), seed=0), x).flops
-        for name in ("resnet32", "resnet18")
+        for name in (name, "resnet18")
     )
-    assert small / large == pytest.approx(0.124, abs=0.001)
+    assert small / large == pytest.approx(share, abs=0.001)
 
 
 def test_leaves_the_member_as_it_was() -> None:

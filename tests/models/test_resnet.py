@@ -15,6 +15,7 @@ from irene.models.resnet import PadShortcut
         # The paper's two backbones: 11.2 M and 0.46 M.
         ("resnet18", 10, 11_173_962),
         ("resnet18", 100, 11_220_132),
+        ("resnet18s2", 10, 11_173_962),
         ("resnet32", 10, 464_154),
         ("resnet32", 100, 470_004),
         # Table 6 of He et al. 2016: 0.27 M, 0.85 M, 1.7 M.

@@ -14,9 +14,9 @@ from irene.models.cnn import SmallCNN
 from irene.models.external import Factory, adapt, from_path, from_timm
 from irene.models.mlp import MLP
 from irene.models.names import near
-from irene.models.resnet import resnet18, thin_resnet
+from irene.models.resnet import resnet18, resnet18_half, thin_resnet
 
-_WIDTH = re.compile(r"(?P<name>resnet\d+)x(?P<width>\d+(\.\d+)?)")
+_WIDTH = re.compile(r"(?P<name>resnet\d+(s2)?)x(?P<width>\d+(\.\d+)?)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -45,6 +45,12 @@ _ENTRIES: dict[str, _Entry] = {
         description="ResNet-18 for small images: 3x3 stem, no max-pool, 11.2 M parameters",
         images=True,
         scaled=resnet18,
+    ),
+    "resnet18s2": _Entry(
+        factory=resnet18_half,
+        description="ResNet-18 with a stem of stride 2: a quarter of its FLOPs, in layers as wide",
+        images=True,
+        scaled=resnet18_half,
     ),
     "resnet8": _thin(8, "0.08"),
     "resnet14": _thin(14, "0.17"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,7 +27,8 @@ COSTS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)
 FITTED = 3  # of these costs, those below the 1.3 that IRENE was trained for: above, a threshold is all it takes
 ASKED = (1.1, 1.2, 1.3, 1.5, 2.0)
 SMALL_COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0)  # FLOPs of one large member
-CASCADES = ((2, 2), (1, 3))  # how many small members, then how many large ones
+SMALL = ("resnet32", "resnet18s2")
+CASCADES = ((2, 3), (2, 2), (1, 3))  # how many small members, then how many large ones
 THRESHOLDS = ("margin", "change")
 SELECTOR = "selector"
 Rights = dict[float, Tensor]  # by cost: (N,) share of right answers of each sample
@@ -116,13 +118,13 @@ def _realised(run: Packed) -> dict[str, float]:
 
 
 def small_first(study: Study) -> list[dict[str, Any]]:
-    """Cascades of independent ResNet-32 and then ResNet-18; the small ones have as many epochs or twice as many."""
+    """Cascades of independent small networks and then ResNet-18; small ones have as many epochs or twice as many."""
     found = []
     for large in study.settings():
         if large.backbone != "resnet18":
             continue
-        for epochs in (large.epochs, 2 * large.epochs):
-            small = Setting(large.dataset, "resnet32", epochs, large.images)
+        for backbone, epochs in product(SMALL, (large.epochs, 2 * large.epochs)):
+            small = Setting(large.dataset, backbone, epochs, large.images)
             pairs = list(zip(*common_seeds(study.of(small, "average"), study.of(large, "average")), strict=True))
             pairs = [pair for pair in pairs if all(run.has_heldout for run in pair)]
             found += [_cascade(small, large, pairs, counts) for counts in CASCADES if pairs]
@@ -152,7 +154,7 @@ def _cascade(
         "dataset": large.dataset,
         "small_epochs": small.epochs,
         "large_epochs": large.epochs,
-        "members": ["resnet32"] * counts[0] + ["resnet18"] * counts[1],
+        "members": [small.backbone] * counts[0] + [large.backbone] * counts[1],
         "seeds": len(pairs),
         "small_flops": pairs[0][0].costs[0].flops / unit,
         "whole": fmean(whole),

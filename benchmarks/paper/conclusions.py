@@ -8,6 +8,7 @@ from typing import Any
 from packed import IRENE
 from tables import (
     Row,
+    before_three,
     gain,
     load_paper,
     mean_of,
@@ -16,7 +17,7 @@ from tables import (
     seeds,
     setting_title,
     title,
-    two_and_two,
+    trained,
     utility_of,
     worth_showing,
 )
@@ -29,7 +30,7 @@ def conclusions(study: dict[str, Any]) -> str:
     said = [irene_sentence(slug, about, rows) for slug, about in study["against"].items()]
     said += [folds_sentence(slug, about["folds"]) for slug, about in study["against"].items() if "folds" in about]
     said += recipe_sentences(rows)
-    said += [cascade_sentence(one, rows) for one in study["small_first"] if two_and_two(one)]
+    said += [cascade_sentence(one, rows) for one in study["small_first"] if before_three(one)]
     return "\n".join(f"- {sentence}" for sentence in said)
 
 
@@ -67,7 +68,7 @@ def verdict(values: Sequence[float]) -> str:
 def source(same: Sequence[float], other: Sequence[float]) -> str:
     """Where a gain on independent members comes from."""
     if other[1] <= 0:
-        return "So joint training and the selector together do not pay here."
+        return "Whether joint training and the selector pay here, these runs cannot tell."
     if same[1] > 0:
         return f"Of the gain, {max(0.0, same[0]):.2f} points are the stopping rule's and the rest the members'."
     return "What IRENE gains comes from its members, and not from when it stops."
@@ -94,8 +95,8 @@ def recipe_sentences(rows: Sequence[Row]) -> list[str]:
 
 
 def best_cascade(cascades: Sequence[Row], dataset: str) -> Row:
-    """That of two and two members which is most worth showing."""
-    return max((one for one in cascades if one["dataset"] == dataset and two_and_two(one)), key=worth_showing)
+    """That of two small members and three large ones which is most worth showing."""
+    return max((one for one in cascades if one["dataset"] == dataset and before_three(one)), key=worth_showing)
 
 
 def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
@@ -111,8 +112,7 @@ def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
         reached.append(f"as good as {many} ({100 * reference:.2f} %) {where}")
     learned = f"at {', '.join(won)}" if won else "at no cost"
     return (
-        f"**Small members first**, {title(cascade['dataset'])}, two ResNet-32 of {cascade['small_epochs']} and two "
-        f"ResNet-18 of {cascade['large_epochs']} epochs, trained independently ({seeds(cascade['seeds'])}), selector "
-        f"fitted on their outputs: {' and '.join(reached)}. Learned halting is significantly ahead of {MARGIN} "
-        f"{learned}."
+        f"**Small members first**, {title(cascade['dataset'])}, two {' and three '.join(trained(cascade))} epochs, "
+        f"trained independently ({seeds(cascade['seeds'])}), selector fitted on their outputs: "
+        f"{' and '.join(reached)}. Learned halting is significantly ahead of {MARGIN} {learned}."
     )

@@ -18,7 +18,7 @@ import latency_figure
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from tables import in_short, mean_of, seeds, select, title, two_and_two, worth_showing
+from tables import before_three, in_short, mean_of, seeds, select, title, worth_showing
 
 from irene.evaluation import studies
 from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
@@ -83,8 +83,8 @@ def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for dataset in dict.fromkeys(cascade["dataset"] for cascade in study["small_first"]):
         cascades = chosen([one for one in study["small_first"] if one["dataset"] == dataset])
-        networks = {("resnet32", one["small_epochs"]) for one in cascades}
-        networks |= {("resnet18", one["large_epochs"]) for one in cascades}
+        networks = {(one["members"][0], one["small_epochs"]) for one in cascades}
+        networks |= {(one["members"][-1], one["large_epochs"]) for one in cascades}
         found[dataset] = {"cascades": cascades, "networks": {}}
         for backbone, epochs in sorted(networks):
             single, average = (
@@ -147,7 +147,7 @@ def _cascade(axes: Axes, cascade: dict[str, Any], colour: str) -> None:
         ms=4,
         label=f"{in_short(cascade['members'])}: {epochs}, {seeds(cascade['seeds'])}",
     )
-    if two_and_two(cascade):
+    if before_three(cascade):
         axes.fill_between(cost, low, high, color=colour, alpha=0.1, lw=0)
 
 

@@ -23,6 +23,7 @@ TITLES = {
     "cifar100": "CIFAR-100",
     "resnet18": "ResNet-18",
     "resnet32": "ResNet-32",
+    "resnet18s2": "ResNet-18/2",
     "margin": "margin + temperature",
     "change": "change predictor",
     "selector": "selector",
@@ -211,11 +212,11 @@ def seeds(count: int) -> str:
 def cascade_tables(cascades: Sequence[Row], rows: Sequence[Row]) -> str:
     """Accuracy of cascades of independent members at a ladder of FLOPs."""
     parts = []
-    keys = ("dataset", "small_epochs", "large_epochs", "seeds")
-    for (dataset, small, large, count), found in grouped(cascades, *keys).items():
+    cascades = [{**cascade, "kinds": " and ".join(trained(cascade))} for cascade in cascades]
+    for (dataset, kinds, count), found in grouped(cascades, "dataset", "kinds", "seeds").items():
         costs = list(found[0]["policies"]["margin"])
         lines = [
-            f"#### {title(dataset)}, ResNet-32 of {small} and ResNet-18 of {large} epochs, {seeds(count)}",
+            f"#### {title(dataset)}, {kinds} epochs, {seeds(count)}",
             "",
             references(rows, found[0]),
             "",
@@ -234,24 +235,30 @@ def cascade_tables(cascades: Sequence[Row], rows: Sequence[Row]) -> str:
     return "\n\n".join(parts)
 
 
+def trained(cascade: Row) -> list[str]:
+    """Each kind of network of a cascade, with the epochs it was trained for."""
+    small, large = dict.fromkeys(cascade["members"])
+    return [f"{title(small)} of {cascade['small_epochs']}", f"{title(large)} of {cascade['large_epochs']}"]
+
+
 def references(rows: Sequence[Row], cascade: Row) -> str:
     """What single networks and ensembles of the same trainings give."""
     said = []
-    for backbone in ("resnet32", "resnet18"):
+    for backbone in dict.fromkeys(cascade["members"]):
         for method, many in (("single", "one"), ("average", "three")):
             accuracy = mean_of(networks(rows, cascade, backbone, method), "accuracy")
             said.append(f"{many} {title(backbone)} {100 * accuracy:.2f}")
-    return f"Of the same seeds: {', '.join(said)}. A ResNet-32 costs {cascade['small_flops']:.3f}."
+    return f"Of the same seeds: {', '.join(said)}. A {title(cascade['members'][0])} costs {cascade['small_flops']:.3f}."
 
 
 def networks(rows: Sequence[Row], cascade: Row, backbone: str, method: str) -> list[Row]:
     """The rows of a method on one kind of the networks of a cascade, of the seeds that the cascade has."""
     small, large = (
         select(rows, cascade["dataset"], name, cascade[epochs], method)
-        for name, epochs in (("resnet32", "small_epochs"), ("resnet18", "large_epochs"))
+        for name, epochs in zip(dict.fromkeys(cascade["members"]), ("small_epochs", "large_epochs"), strict=True)
     )
     both = {row["seed"] for row in small} & {row["seed"] for row in large}
-    return [row for row in (small if backbone == "resnet32" else large) if row["seed"] in both]
+    return [row for row in (*small, *large) if row["backbone"] == backbone and row["seed"] in both]
 
 
 def select(rows: Sequence[Row], dataset: str, backbone: str, epochs: int, method: str) -> list[Row]:
@@ -273,8 +280,10 @@ def in_short(backbones: Iterable[str]) -> str:
     return ", ".join(name.replace("resnet", "R") for name in backbones)
 
 
-def two_and_two(cascade: Row) -> bool:
-    return bool(cascade["members"].count("resnet32") == 2)
+def before_three(cascade: Row) -> bool:
+    """Whether two small members stand before the ensemble of three that it is compared with."""
+    small, large = cascade["members"][0], cascade["members"][-1]
+    return bool(cascade["members"] == [small] * 2 + [large] * 3)
 
 
 def worth_showing(cascade: Row) -> tuple[int, int, int]:

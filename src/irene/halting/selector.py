@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, ClassVar
 
 import torch
@@ -126,9 +127,12 @@ class Selector(Policy):
 
 def _fusing() -> bool:
     """Whether a compiler is making kernels for inference out of this: it joins what is written as sums of products,
-    and leaves matrix products, each of a few numbers here, to kernels of their own."""
+    term by term, and leaves matrix products, each of a few numbers here, to kernels of their own."""
     return torch.compiler.is_compiling() and not torch.is_grad_enabled()
 
 
 def _times(x_BF: Tensor, weight_DF: Tensor) -> Tensor:
-    return (x_BF[:, None] * weight_DF).sum(2) if _fusing() else F.linear(x_BF, weight_DF)
+    if not _fusing():
+        return F.linear(x_BF, weight_DF)
+    terms = [x_BF[:, place, None] * weight_DF[:, place] for place in range(x_BF.shape[1])]
+    return reduce(torch.add, terms)

@@ -119,6 +119,8 @@ JOBS: dict[str, list[Job]] = {
     "long": [*everywhere(**AVERAGE, loop=LONG), *everywhere(**irene(), loop=LONG)],
     # All 50,000 images and nothing held out, so that nothing can be calibrated: ties single and average to the paper.
     "full": everywhere([0], **AVERAGE, variant="full", heldout=0, loop=LONG),
+    # Out-of-fold predictions need no held-out slice: members may train on all images, and the cost asked for suffers.
+    "unheld": jobs("cifar10", R18, **irene("folds-full", selector_data="folds"), heldout=0),
     "size": [job for dataset in DATASETS for job in jobs(dataset, ("resnet18",) * 8, [0], **AVERAGE, variant="t8")],
     "noise": [*jobs("cifar10+noise20", R18, **AVERAGE), *jobs("cifar10+noise20", R18, **irene())],
     "ablation": [

@@ -42,7 +42,13 @@ def main() -> None:
 
 def headline(study: dict[str, Any]) -> str:
     cascade = best_cascade(study["small_first"], "cifar10")
-    lines = [f"| | accuracy % ({tables.seeds(cascade['seeds'])}) | cost |", "|---|---|---|"]
+    small, large = tables.trained(cascade)
+    lines = [
+        f"CIFAR-10, two {small} epochs in front of three {large}, trained on one H200; cost in FLOPs of one ResNet-18",
+        "([all figures and the commands that give them](docs/results.md)):",
+        "",
+    ]
+    lines += [f"| | accuracy % ({tables.seeds(cascade['seeds'])}) | cost |", "|---|---|---|"]
     for method, name, cost in (("single", "one ResNet-18", 1), ("average", "three ResNet-18, averaged", 3)):
         rows = tables.networks(study["rows"], cascade, "resnet18", method)
         lines.append(f"| {name} | {tables.spread(rows, 'accuracy', 100)} | {cost:.2f} |")

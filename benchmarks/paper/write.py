@@ -55,6 +55,7 @@ def headline(study: dict[str, Any]) -> str:
     for asked in ("0.3", "0.5"):
         accuracy = 100 * cascade["policies"]["selector"][asked]["accuracy"]
         lines.append(f"| **small-first cascade, learned halting** | **{accuracy:.2f}** | **{float(asked):.2f}** |")
+    lines += ["", latency_text.in_half_the_time(latency_text.load_files())]
     lines += ["", f"![{CAPTIONS[SMALL_FIRST]}](docs/figures/{file_name(SMALL_FIRST, 'cifar10')})"]
     return "\n".join(lines) + "\n"
 

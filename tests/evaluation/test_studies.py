@@ -203,6 +203,8 @@ def test_curves_are_the_lines_of_the_metrics(studied: list[Run]) -> None:
     terms = STUDIES["curves"].measure(runs)["terms"]
     assert set(terms["base"]) == {"member 1", "member 2", "member 3"}
     assert set(terms["rank"]) == {"member 2", "member 3"}
+    trained = {key for run in runs for epoch in run.epochs()["member-3"] for key in epoch}
+    assert set(terms) == trained - {"stage", "epoch", "loss", "seconds", "S1", "S2", "S3"}, "no term is left out"
     expected = np.mean([run.epochs()["member-2"][1]["rank"] for run in runs])
     assert terms["rank"]["member 2"][1]["mean"] == pytest.approx(expected)
     assert len(terms["base"]["member 1"]) == LOOP.epochs

@@ -18,7 +18,9 @@ from irene.run import Run
 
 TERMS = {
     "base": "base loss (Eq. 8), log scale",
+    "discrepancy": "heads' discrepancy (A.1.2)",
     "rank": "rank loss (Eq. 12)",
+    "selector_rank": "rank loss, selector",
     "ensemble": "ensemble loss (Eq. 10)",
     "cost": "cost loss (Eq. 11)",
     "expected_members": "expected members a sample",

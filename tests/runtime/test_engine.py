@@ -25,6 +25,7 @@ from irene.runtime.backend import Backend
 from irene.runtime.buckets import CostTable
 from irene.runtime.engine import Engine, EngineOptions
 from irene.runtime.recorder import Mark, Program
+from irene.runtime.switches import CannotSwitch
 from irene.runtime.torch_backend import Eager
 from irene.types import Prediction
 
@@ -167,14 +168,15 @@ def test_it_goes_on_after_a_member_failed(same: Same) -> None:
         same(engine.predict(inputs), cascade.predict(inputs))
 
 
-def always_from(engine: Engine, first: int) -> None:
+def always_from(engine: Engine, first: int, *, planned: bool = False) -> None:
     """Have an engine think that members from this one on take no time when they run in pairs."""
     table = engine.costs
     assert table is not None
     free, never = (0.0,) * len(table.buckets), (math.inf,) * len(table.buckets)
     pairs = tuple(free if stage >= first else never for stage in range(len(table.pairs)))
     engine._stages.costs = replace(table, pairs=pairs)
-    assert not engine._stages._planned
+    assert bool(engine._stages._planned) == planned
+    engine._stages._planned.clear()
 
 
 def test_members_run_in_pairs_once_it_has_learned_who_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,6 +240,15 @@ def test_plans_are_the_cheapest(buckets: tuple[int, ...], numbers: st.DataObject
         assert plan(table, 0, count, within, going) == ((beside, 2) if pays else (rows, 1))
 
 
+def capturable(cascade: Cascade, inputs: Tensor) -> list[Backend]:
+    backends: list[Backend] = []
+    for member in cascade.members:
+        backend = Eager.load(member, inputs[:1])
+        backend.capturable = True
+        backends.append(backend)
+    return backends
+
+
 class Emulated:
     """The switches of a GPU, as they are defined, by the host."""
 
@@ -249,6 +260,9 @@ class Emulated:
         assert (key.dtype, table.dtype) == (torch.int64, torch.int32)
         self._added.append((key, table, programs))
 
+    def finish(self) -> None:
+        pass
+
     def run(self) -> None:
         for key, table, programs in self._added:
             number = int(table[int(key)])
@@ -257,14 +271,15 @@ class Emulated:
         self.ran += 1
 
 
+class Refused(Emulated):
+    def finish(self) -> None:
+        raise CannotSwitch("the driver knows a kind of node that it cannot put behind a switch")
+
+
 @settings(max_examples=40)
 @given(case=cases(), largest=st.sampled_from((1, 4, 50, 128)), first=st.integers(0, 3), pairs=st.booleans())
 def test_a_chain_answers_as_the_host_does(same: Same, case: Case, largest: int, first: int, pairs: bool) -> None:
-    backends: list[Backend] = []
-    for member in case.cascade.members:
-        backend = Eager.load(member, case.inputs[:1])
-        backend.capturable = True
-        backends.append(backend)
+    backends = capturable(case.cascade, case.inputs)
     options = EngineOptions(largest=largest, buckets=(1, 8, 32), side_by_side=True)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(stages, "can_switch", lambda device: True)
@@ -276,6 +291,32 @@ def test_a_chain_answers_as_the_host_does(same: Same, case: Case, largest: int, 
         for size in SIZES:
             same(engine.predict(case.inputs[:size]), case.cascade.predict(case.inputs[:size]))
     assert (engine._stages.chain is None) == (len(backends) == 1)
+
+
+def test_a_chain_forgets_the_batch_before(monkeypatch: pytest.MonkeyPatch, same: Same) -> None:
+    monkeypatch.setattr(stages, "can_switch", lambda device: True)
+    monkeypatch.setattr(chain, "Switches", Emulated)
+    outputs = torch.tensor([[[0.1, 0.0]], [[9.0, 0.0]]])
+    members = [lambda inputs: outputs[inputs[:, 0].long()]] * 2
+    cascade = Cascade(members, Margin(0.5))
+    goes_on, stops = torch.tensor([[0.0]]), torch.tensor([[1.0]])
+    options = EngineOptions(largest=1, buckets=(1,), side_by_side=True)
+    engine = Engine(cascade, stops, backends=capturable(cascade, stops), options=options)
+    same(engine.predict(goes_on), cascade.predict(goes_on))
+    always_from(engine, 0, planned=True)
+    same(engine.predict(goes_on), cascade.predict(goes_on))
+    same(engine.predict(stops), cascade.predict(stops))
+
+
+def test_the_host_chooses_where_the_driver_will_not(monkeypatch: pytest.MonkeyPatch, same: Same) -> None:
+    monkeypatch.setattr(stages, "can_switch", lambda device: True)
+    monkeypatch.setattr(chain, "Switches", Refused)
+    inputs = torch.randn(20, 5)
+    cascade = Cascade(mlps(), Margin(0.08))
+    options = EngineOptions(largest=32, buckets=(8,))
+    engine = Engine(cascade, inputs, backends=capturable(cascade, inputs), options=options)
+    assert engine._stages.chain is None
+    same(engine.predict(inputs), cascade.predict(inputs))
 
 
 def test_the_compiled_piece_is_whole_and_compiled_once(monkeypatch: pytest.MonkeyPatch, same: Same) -> None:

@@ -56,6 +56,7 @@ def test_the_table_chooses_the_program() -> None:
     chain = Switches(device)
     for _ in range(2):
         chain.add(key, table, programs)
+    chain.finish()
     for place, expected in ((0, 0.0), (1, 20.0), (2, 2.0)):
         answer.zero_()
         key.fill_(place)

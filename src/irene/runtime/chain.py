@@ -47,6 +47,7 @@ class Chain:
             self._tables[stage] = torch.zeros(places.total, dtype=torch.int32, device=keys.device)
             kinds = [(stage, rows, width) for width in (1, 2) for rows in buckets]
             self._switches.add(keys[stage], self._tables[stage], [programs[kind] for kind in kinds if kind in programs])
+        self._switches.finish()
 
     def run(self, shares: Sequence[float]) -> None:
         """Run all stages after the first, when so large a share usually goes on after each."""

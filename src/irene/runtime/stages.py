@@ -28,7 +28,7 @@ from irene.runtime.backend import Backend, Precision, backend_class
 from irene.runtime.buckets import CostTable, Plans, bucket_sizes, check_buckets, measure
 from irene.runtime.chain import Chain, Places
 from irene.runtime.recorder import Program, Recorder
-from irene.runtime.switches import can_switch
+from irene.runtime.switches import CannotSwitch, can_switch
 from irene.runtime.torch_backend import compiling, generates_kernels
 from irene.types import Prediction
 
@@ -101,9 +101,7 @@ class Stages:
         self._programs: dict[tuple[int, int, int], Program] = {}
         self._planned: dict[tuple[int, int, float], Plans] = {}  # made when first asked for
         self.costs = self._warm_up()
-        self.chain: Chain | None = None
-        if self.costs is not None and self._places is not None and self.steps > 1:
-            self.chain = Chain(self.costs.buckets, self._programs, self._plans, self._places, self.keys)
+        self.chain = self._chained()
 
     @property
     def steps(self) -> int:
@@ -197,6 +195,8 @@ class Stages:
             index_B = self._added(number, index_B, output_BHK)
             came.append((index_B != self.spare).sum())
         after = stage + len(outputs)
+        if place is not None and stage == 0:
+            self.keys.zero_()
         if after == self.steps:
             return index_B, torch.stack(came[:-1])
         # Who goes on moves up to the place given by a running count: no mask, so the host need not know how many.
@@ -205,8 +205,6 @@ class Stages:
         target_B = torch.where(going_B, place_B - 1, rows)
         kept = index_B.new_full((rows + 1,), self.spare).index_put((target_B,), index_B)
         if place is not None:
-            if stage == 0:
-                self.keys.zero_()
             self.keys[after : after + 1].copy_(torch.where(going_B.any(), place + place_B[-1], 0))
         if stage == 0:
             came += [torch.zeros_like(came[0])] * self.steps
@@ -250,6 +248,15 @@ class Stages:
         rows = 1 if self.sizes is None else self.sizes[0]
         inputs = example[:1].expand(rows, *example.shape[1:]).contiguous()
         return as_heads(self.backends[0].run(inputs.to(self.backends[0].device))).shape[2]
+
+    def _chained(self) -> Chain | None:
+        """All stages after the first as one program, where the device can choose between them."""
+        if self.costs is None or self._places is None or self.steps == 1:
+            return None
+        try:
+            return Chain(self.costs.buckets, self._programs, self._plans, self._places, self.keys)
+        except CannotSwitch:
+            return None
 
     @torch.no_grad()
     def _warm_up(self) -> CostTable | None:

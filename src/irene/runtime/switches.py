@@ -52,6 +52,10 @@ _CHOOSE = b"""
 \0"""
 
 
+class CannotSwitch(RuntimeError):
+    """The driver refused a graph with switches: the host has to choose."""
+
+
 class Switches:
     """Switches one after the other in one graph: each runs one of its programs, or none.
 
@@ -67,7 +71,7 @@ class Switches:
             self._kernel = _kernel(torch.cuda.current_device())
         self._last: ctypes.c_void_p | None = None
         self._kept: list[Any] = []
-        self._launch: ctypes.c_void_p | None = None
+        self._ready: ctypes.c_void_p
         weakref.finalize(self, _call, "cuGraphDestroy", self._graph)
 
     def add(self, key: Tensor, table: Tensor, programs: Sequence[Program]) -> None:
@@ -90,13 +94,16 @@ class Switches:
                 _new("cuGraphAddChildGraphNode", ctypes.c_void_p(node.bodies[number]), None, _size(0), recorded)
         self._kept += [key, table, *programs]
 
-    def run(self) -> None:
-        """Give the switches to the current stream."""
+    def finish(self) -> None:
+        """Make the graph ready to run; nothing can be added to it then."""
         with torch.cuda.device(self._device):
-            if self._launch is None:
-                self._launch = _new("cuGraphInstantiateWithFlags", self._graph, ctypes.c_ulonglong(0))
-                weakref.finalize(self, _call, "cuGraphExecDestroy", self._launch)
-            _call("cuGraphLaunch", self._launch, ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
+            self._ready = _new("cuGraphInstantiateWithFlags", self._graph, ctypes.c_ulonglong(0))
+        weakref.finalize(self, _call, "cuGraphExecDestroy", self._ready)
+
+    def run(self) -> None:
+        """Give the finished switches to the current stream."""
+        with torch.cuda.device(self._device):
+            _call("cuGraphLaunch", self._ready, ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
 
     def _add_choice(self, handle: ctypes.c_ulonglong, key: Tensor, table: Tensor) -> ctypes.c_void_p:
         """A node that sets the switch of this handle, behind everything there is so far."""
@@ -159,7 +166,9 @@ def _driver() -> ctypes.CDLL | None:
 
 def can_switch(device: torch.device) -> bool:
     """Whether recorded programs can be put behind switches on this device."""
-    return device.type == "cuda" and hasattr(torch.cuda.CUDAGraph, "raw_cuda_graph") and _driver() is not None
+    if device.type != "cuda" or not hasattr(torch.cuda.CUDAGraph, "raw_cuda_graph") or _driver() is None:
+        return False
+    return torch.cuda.get_device_capability(device) >= (7, 0)
 
 
 @cache
@@ -176,7 +185,7 @@ def _call(name: str, *arguments: Any) -> None:
     if failed:
         said = ctypes.c_char_p()
         driver.cuGetErrorString(failed, ctypes.byref(said))
-        raise RuntimeError(f"the CUDA driver's {name} failed with {failed}: {(said.value or b'no text').decode()}")
+        raise CannotSwitch(f"the CUDA driver's {name} failed with {failed}: {(said.value or b'no text').decode()}")
 
 
 def _new(name: str, *arguments: Any) -> ctypes.c_void_p:

@@ -5,20 +5,22 @@
 On the committed banks of independent members. The conditioned selector has the logarithm of the price as one more
 input; prices are drawn at random for every sample and step of its training, so that one selector holds the whole
 frontier. For each cost the price is set on held-out samples. On test samples all are read at exactly the same mean cost
-(see policy_table.py). Gains are in points of accuracy with 95 % intervals.
+(see comparison.py). Gains are in points of accuracy with 95 % intervals.
 
 Writes benchmarks/results/conditioned.json and conditioned.md, and prints the latter.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 import torch
-from policy_table import RESULTS, Pair, Setting, at_cost, equal_setting, points, unequal_setting
+from comparison import at_cost, gain, points
+from policy_table import RESULTS, Pair, Setting, equal_setting, unequal_setting
 from torch import Tensor, nn
 
 from irene.bank import Bank
@@ -141,18 +143,15 @@ def markdown(name: str, found: dict[str, Any]) -> str:
     text = [f"#### {name}: {found['about']}; the one selector was fitted for {found['trained for']:g}", ""]
     text += [f"| | {' | '.join(f'{cost:g}' for cost in costs)} | together |", "|---" * (len(costs) + 2) + "|"]
     text += [f"| {said} | {' | '.join(f'{value:.2f}' for value in found[kind])} | |" for kind, said in KINDS.items()]
-    for gain, values in found["gains"].items():
-        kind, other = gain.split(" - ")
-        cells = [
-            f"**{inside}**" if low > 0 or high < 0 else inside
-            for mean, low, high in [*values["by cost"], values["together"]]
-            for inside in [f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"]
-        ]
+    for pair, values in found["gains"].items():
+        kind, other = pair.split(" - ")
+        cells = [gain(one) for one in (*values["by cost"], values["together"])]
         text.append(f"| {KINDS[kind]}, minus {KINDS[other]} | {' | '.join(cells)} |")
     return "\n".join(text)
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
     large, small = (
         [BANKS / f"cifar10-{net}-average-s{seed}-e30" for seed in range(3)] for net in ("resnet18", "resnet32")

@@ -19,13 +19,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean as mean_of
 from typing import Any
 
 import torch
+from comparison import at_cost, gain, joined, points, threshold_for
 from torch import Tensor
 
 from irene.bank import Bank
@@ -33,7 +34,6 @@ from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.order import best_order
 from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
-from irene.evaluation.metrics import paired_bootstrap
 from irene.halting.policies import Oracle
 from irene.halting.rule import Aggregation
 from irene.training.afterwards import selector_fitter
@@ -128,14 +128,6 @@ def unequal_setting(small: Sequence[Path], large: Sequence[Path], members: int) 
     return Setting("unequal", pairs, UNEQUAL_COSTS, "flops", flops, True, said)
 
 
-def joined(small: Bank, large: Bank, counts: tuple[int, int]) -> Bank:
-    """The first members of one bank followed by the first of another, on the same samples."""
-    if not torch.equal(small.ids, large.ids):
-        raise SystemExit("the banks of small and large members are of other samples")
-    small, large = small.members(range(counts[0])), large.members(range(counts[1]))
-    return replace(small, outputs=torch.cat([small.outputs, large.outputs], 1), costs=(*small.costs, *large.costs))
-
-
 def compare(setting: Setting) -> dict[str, Any]:
     """Accuracy of every policy at every cost, and its gain over the baseline."""
     names = [BASELINE, f"{BASELINE} without temperature", *PLAIN, "selector"]
@@ -188,21 +180,6 @@ def curves(setting: Setting, pair: Pair, names: Sequence[str]) -> Iterator[tuple
                 yield name, cost, curve(fit(used, best.aggregation, setting.unit), best.aggregation, best.order)
 
 
-def threshold_for(curve: Frontier, asked: float) -> float:
-    """The threshold whose mean cost is nearest to the one asked for."""
-    return float(curve.thresholds_M[(curve.cost_M - asked).abs().argmin()])
-
-
-def at_cost(curve: Frontier, asked: float) -> Tensor:
-    """(N,) share of right answers of each sample at exactly this mean cost: between two neighbouring thresholds."""
-    above = int(torch.searchsorted(curve.cost_M, asked).clamp(max=len(curve.cost_M) - 1))
-    below = max(above - 1, 0)
-    width = float(curve.cost_M[above] - curve.cost_M[below])
-    share = min(max((asked - float(curve.cost_M[below])) / width, 0.0), 1.0) if width > 0 else 1.0
-    low, high = (curve.at(float(curve.thresholds_M[index]), curve.quality_NT) for index in (below, above))
-    return (1 - share) * low + share * high
-
-
 def row(
     setting: Setting, right: dict[float, Tensor], against: dict[float, Tensor], realised: dict[float, list[float]]
 ) -> dict[str, Any]:
@@ -218,11 +195,6 @@ def row(
     together = [torch.stack([one[cost] for cost in cheap]).mean(0) for one in (right, against)]
     found["cheap"] = {"costs": cheap, "gain": points(*together)}
     return found
-
-
-def points(right: Tensor, against: Tensor) -> list[float]:
-    """The mean difference in points of accuracy, with the ends of its 95 % interval."""
-    return [100 * value for value in paired_bootstrap(right, against, samples=4000)]
 
 
 def bounds(setting: Setting) -> dict[str, Any]:
@@ -272,12 +244,6 @@ def markdown(setting: Setting, found: dict[str, Any]) -> str:
 def ends(found: dict[str, Any]) -> list[str]:
     costs = found["policies"][BASELINE]["cheap"]["costs"]
     return [f"{costs[0]:g}", f"{costs[-1]:g}"]
-
-
-def gain(values: Sequence[float]) -> str:
-    mean, low, high = values
-    text = f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
-    return f"**{text}**" if low > 0 or high < 0 else text
 
 
 if __name__ == "__main__":

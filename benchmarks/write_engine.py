@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from documents import ROOT, filled, write_or_check
+from documents import ROOT, asked_to_check, filled, machine, write_or_check
 
 from irene.runtime.bench_picture import growth_picture
 
@@ -22,6 +22,7 @@ MODES = {"single": "one member", "full": "whole", "plain": "plain", "engine": "e
 
 
 def main() -> None:
+    check = asked_to_check(__doc__)
     gpu, engine, backends, growth = (json.loads((DOCS / f"benchmarks/{name}.json").read_text()) for name in FILES)
     parts = {
         "gpu_hardware": machine(gpu["hardware"]),
@@ -34,7 +35,8 @@ def main() -> None:
         "int8_accuracy": int8_accuracy(backends["accuracy"]),
         "flat": flat(growth["flat"][0]),
     }
-    write_or_check({DOCS / "engine.md": filled(HERE / "engine.md.in", parts)}, "benchmarks/write_engine.py")
+    written = {DOCS / "engine.md": filled(HERE / "engine.md.in", parts)}
+    write_or_check(written, "benchmarks/write_engine.py", check=check)
     growth_picture(growth["growth"]).savefig(DOCS / "benchmarks/growth-cpu.svg", metadata={"Date": None})
 
 
@@ -65,11 +67,6 @@ def flat(row: dict[str, Any]) -> str:
     samples, speed = row["samples"] / 1e6, row["samples_per_s"] / 1e6
     size = f"{samples:.1f} million samples through tiny members: {speed:.2f} million a second,"
     return f"{size}\n{first:,.0f} MiB held at the beginning and {last:,.0f} MiB at the end."
-
-
-def machine(hardware: dict[str, Any]) -> str:
-    place = hardware["gpu"] or f"{hardware['cpu']}, {hardware['threads']} threads"
-    return f"{place}, torch {hardware['torch']}"
 
 
 def mode_table(rows: list[dict[str, Any]]) -> str:

@@ -6,9 +6,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 from irene.data import load
 from irene.models import MemberSpec, build
@@ -17,16 +20,25 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 COMMANDS = "".join(README.split("```")[1::2])
 
 
-def test_the_python_blocks_run() -> None:
+@pytest.mark.parametrize("library", ["torch", "scikit-learn"])
+def test_the_python_blocks_run(library: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     data = load("digits")
-    small, large = (
-        build(MemberSpec(backbone=name, shape=data.shape, outputs=data.outputs), seed=0) for name in ("mlp", "cnn")
-    )
-    inputs = data.train.inputs
+    inputs, images, targets = data.train.inputs, data.test.inputs, data.train.targets
     assert inputs is not None
-    names = {"small": small, "large": large, "images": data.test.inputs}
-    names |= {"heldout_images": inputs[:600], "heldout_labels": data.train.targets[:600]}
+    assert images is not None
+    small: Any
+    large: Any
+    if library == "torch":
+        small, large = (
+            build(MemberSpec(backbone=name, shape=data.shape, outputs=data.outputs), seed=0) for name in ("mlp", "cnn")
+        )
+    else:
+        inputs, images = inputs.flatten(1), images.flatten(1)
+        models = LogisticRegression(max_iter=3000), KNeighborsClassifier()
+        small, large = (model.fit(inputs[600:], targets[600:]) for model in models)
+    names = {"small": small, "large": large, "images": images}
+    names |= {"heldout_images": inputs[:600], "heldout_labels": targets[:600]}
     for block in blocks:
         exec(block, names)
         prediction = names["prediction"]

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -46,12 +45,12 @@ from irene.calibration.weights import fit_aggregation
 from irene.training.afterwards import selector_fitter
 from irene.types import CostUnit, cost_vector
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from beyond_promises import on_fresh_splits, promises_markdown, under_corruption
-from corruptions import AMOUNTS, NAMES
-from packed import Packed
-from policy_table import at_cost, gain, points, threshold_for
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from comparison import at_cost, gain, points, threshold_for
+from names import without_seed
+from replay.beyond_promises import on_fresh_splits, promises_markdown, under_corruption
+from replay.packed import Packed
+from training.corruptions import AMOUNTS, NAMES
 
 CLEAN = "clean"
 MARGIN, CHANGE, SELECTOR, OWN = "margin", "change", "selector", "own selector"
@@ -127,7 +126,7 @@ def settings(folder: Path) -> list[Setting]:
         if all((path / "banks" / f"{split}.safetensors").exists() for split in ("heldout", "test")):
             ensemble = read(path)
             if ensemble.heldout.steps > 1 and ensemble.heldout.gates is None:
-                groups[re.sub(r"-s\d+(?=-|$)", "", path.name)].append(ensemble)
+                groups[without_seed(path.name)].append(ensemble)
     return [as_setting(name, runs) for name, runs in groups.items()]
 
 

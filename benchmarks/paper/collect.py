@@ -8,16 +8,12 @@ but policies. write.py and figures.py make documents and pictures of the two fil
 
 from __future__ import annotations
 
-import json
+import argparse
 import statistics
 import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
-
-from against import THRESHOLDS, against, asked_and_realised, small_first
-from packed import FOLDS, IRENE, TABLE_MEMBERS, Packed, Setting, Study
-from tables import title
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
@@ -30,12 +26,20 @@ from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.training.methods.woc import choose_threshold
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from documents import json_in_lines
+from names import FOLDS, IRENE, title
+from replay.against import THRESHOLDS, against, asked_and_realised, small_first
+from replay.packed import TABLE_MEMBERS, Packed, Setting, Study
+
 HERE = Path(__file__).resolve().parent
 KEPT = ("accuracy", "cost", "nll", "ece", "flops", "ms")
 
 
 def main() -> None:
-    study = Study.read(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, metavar="DIR")
+    study = Study.read(parser.parse_args().runs)
     rows = add_utilities(true_costs([row for run in study.runs for row in rows_of(run, alone=study.alone(run))]))
     found = {
         "rows": rows,
@@ -45,23 +49,9 @@ def main() -> None:
         "training": {run.name: progress(run) for run in study.runs if run.method == "irene"},
         "speed": [speed(run) for run in study.runs if run.method == "average" and study.alone(run)],
     }
-    write(HERE / "results.json", found)
-    write(HERE / "figures.json", pictures(study))
+    (HERE / "results.json").write_text(json_in_lines(found))
+    (HERE / "figures.json").write_text(json_in_lines(pictures(study)))
     print(f"{len(rows)} rows of {len(study.runs)} runs")
-
-
-def write(path: Path, content: dict[str, Any]) -> None:
-    """JSON with one line for each entry of each part, which keeps changes readable."""
-    parts = []
-    for name, part in as_json(content).items():
-        if isinstance(part, list):
-            lines = [json.dumps(entry) for entry in part]
-            ends = "[]"
-        else:
-            lines = [f"{json.dumps(key)}: {json.dumps(entry)}" for key, entry in part.items()]
-            ends = "{}"
-        parts.append(f"{json.dumps(name)}: {ends[0]}\n" + ",\n".join(f" {line}" for line in lines) + f"\n{ends[1]}")
-    path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
 
 
 def rows_of(run: Packed, *, alone: bool) -> list[dict[str, Any]]:

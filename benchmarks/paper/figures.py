@@ -1,49 +1,29 @@
-"""Draw docs/figures/*.svg from the committed JSON files, or from runs that are collected first.
+"""Draw docs/figures/*.svg from the committed JSON files.
 
-    python benchmarks/paper/figures.py [DIR] [--png DIR]
+    python benchmarks/paper/figures.py [--png DIR]
 
-DIR holds unpacked runs, as for collect.py. `--png` leaves a copy of each picture as .png in another folder.
+`--png` leaves a copy of each picture as .png in another folder.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import latency_figure
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
-from tables import before_three, in_short, mean_of, seeds, select, title, worth_showing
-
-from irene.evaluation import studies
-from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
 from irene.evaluation.studies.study import rendered
 
-HERE = Path(__file__).resolve().parent
-FIGURES = HERE.parents[1] / "docs/figures"
-SMALL_FIRST = "small-first"
-CAPTIONS = {
-    SMALL_FIRST: "Small members first: accuracy against FLOPs of one ResNet-18",
-    "members": "Accuracy against the number of members, and how many an image needs (Fig. 1)",
-    "pareto": "Accuracy against cost (Fig. 4a)",
-    "size": "Accuracy and utility against the number of members (Fig. 4b)",
-    "ablation": "What each part of IRENE is worth (Fig. 5)",
-    "curves": "Learning curves of IRENE (Fig. 6)",
-}
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from documents import ROOT
+from pages.pictures import drawn
+
+FIGURES = ROOT / "docs/figures"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path, nargs="?")
     parser.add_argument("--png", type=Path)
     arguments = parser.parse_args()
-    if arguments.runs:
-        subprocess.run([sys.executable, HERE / "collect.py", arguments.runs], check=True)
     FIGURES.mkdir(exist_ok=True)
     for old in FIGURES.glob("*.svg"):
         old.unlink()
@@ -52,103 +32,6 @@ def main() -> None:
         if arguments.png:
             arguments.png.mkdir(parents=True, exist_ok=True)
             (arguments.png / name).with_suffix(".png").write_bytes(rendered(figure, "png"))
-
-
-def file_name(study: str, slug: str) -> str:
-    return f"{study}-{slug}.svg".replace("+", "-")
-
-
-def drawn() -> dict[str, Figure]:
-    """Every figure that the JSON files have data for, by its file name."""
-    study = json.loads((HERE / "results.json").read_text())
-    pictures = json.loads((HERE / "figures.json").read_text())
-    found = {file_name(SMALL_FIRST, dataset): small_first(data) for dataset, data in headline_data(study).items()}
-    for name, by_setting in pictures.items():
-        draw = studies.find_study(name).draw
-        found |= {file_name(name, slug): plain_numbers(draw(data)) for slug, data in by_setting.items()}
-    return found | latency_figure.drawn()
-
-
-def plain_numbers(figure: Figure) -> Figure:
-    """On log axes of little more than a decade: 2 and not 2 x 10^0."""
-    for axes in figure.axes:
-        low, high = axes.get_ylim()
-        if axes.get_yscale() == "log" and high < 30 * low:
-            axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "235" else "")
-    return figure
-
-
-def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """By data set: the cascades, and the single networks and ensembles of the same trainings."""
-    found: dict[str, dict[str, Any]] = {}
-    for dataset in dict.fromkeys(cascade["dataset"] for cascade in study["small_first"]):
-        cascades = chosen([one for one in study["small_first"] if one["dataset"] == dataset])
-        networks = {(one["members"][0], one["small_epochs"]) for one in cascades}
-        networks |= {(one["members"][-1], one["large_epochs"]) for one in cascades}
-        found[dataset] = {"cascades": cascades, "networks": {}}
-        for backbone, epochs in sorted(networks):
-            single, average = (
-                select(study["rows"], dataset, backbone, epochs, method) for method in ("single", "average")
-            )
-            found[dataset]["networks"][f"{title(backbone)}, {epochs} epochs"] = [
-                (mean_of(rows, "flops"), mean_of(rows, "accuracy")) for rows in (single, average)
-            ]
-    return found
-
-
-def chosen(cascades: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of the two trainings most worth showing."""
-    kept = sorted({worth_showing(one) for one in cascades})[-2:]
-    return [one for one in cascades if worth_showing(one) in kept]
-
-
-@styled
-def small_first(data: dict[str, Any]) -> Figure:
-    """Lines are cascades by learned halting; squares are one network and three of it averaged."""
-    figure = Figure(figsize=(WIDTH, 4.4))
-    axes = figure.add_subplot()
-    for index, cascade in enumerate(data["cascades"]):
-        _cascade(axes, cascade, COLOURS[index])
-    unit = max(points[0][0] for points in data["networks"].values())
-    for index, (name, points) in enumerate(data["networks"].items()):
-        flops, accuracy = zip(*points, strict=True)
-        axes.plot(
-            [one / unit for one in flops],
-            accuracy,
-            ls=(0, (2, 2)),
-            lw=1,
-            marker="sD^v"[index % 4],
-            ms=6,
-            color=INK,
-            alpha=0.75,
-            label=f"{name}: one, three averaged",
-        )
-    axes.set_xscale("log")
-    ticks = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 2, 3)
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
-    axes.set_xlabel("mean cost, FLOPs of one ResNet-18 (log scale)")
-    axes.set_ylabel("accuracy")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
-    return figure
-
-
-def _cascade(axes: Axes, cascade: dict[str, Any], colour: str) -> None:
-    points = cascade["policies"]["selector"]
-    cost = [float(value) for value in points]
-    accuracy, low, high = ([point[key] for point in points.values()] for key in ("accuracy", "low", "high"))
-    epochs = f"{cascade['small_epochs']} and {cascade['large_epochs']} epochs"
-    axes.plot(
-        cost,
-        accuracy,
-        color=colour,
-        marker="o",
-        ms=4,
-        label=f"{in_short(cascade['members'])}: {epochs}, {seeds(cascade['seeds'])}",
-    )
-    if before_three(cascade):
-        axes.fill_between(cost, low, high, color=colour, alpha=0.1, lw=0)
 
 
 if __name__ == "__main__":

@@ -20,17 +20,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from streamed import POLICIES, Asked, Bench
-from subjects import Subject, fewer, joined, jointly_trained
 
 from irene.errors import IreneError
-from irene.files import as_json, write_atomically
+from irene.files import write_atomically
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from documents import json_in_lines
+from streaming.bench import POLICIES, Asked, Bench
+from streaming.subjects import Subject, fewer, joined, jointly_trained
 
 STARTED = time.monotonic()
 
@@ -55,16 +59,7 @@ class Record:
     def add(self, part: str, entry: dict[str, Any]) -> None:
         self.content[part].append(rounded(entry))
         if self.path is not None:
-            write_atomically(self.path, lines_of(self.content).encode())
-
-
-def lines_of(content: dict[str, list[dict[str, Any]]]) -> str:
-    """JSON with one line for each entry of each part."""
-    parts = (
-        f"{json.dumps(name)}: [\n" + ",\n".join(f" {json.dumps(as_json(entry))}" for entry in entries) + "\n]"
-        for name, entries in content.items()
-    )
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+            write_atomically(self.path, json_in_lines(self.content).encode())
 
 
 def rounded(value: Any) -> Any:

@@ -2,15 +2,16 @@
 
     python benchmarks/paper/train.py --jobs members irene --data DIR --runs DIR --minutes 9 --pack DIR
 
-Jobs are in jobs.py; label_noise.py says what a data set such as cifar10+noise20 is. A finished run is skipped and an
-interrupted one goes on. `--pack` leaves NAME.tar.gz for each run with run.json, metrics.jsonl and the banks in half
-precision: every table and figure is a replay of these. `--corrupt 10000` also runs the members on that many test images
-under every corruption and level of corruptions.py, and packs these banks as NAME.corrupted.tar.gz; fewer images are
-drawn by class and are the same in all runs. What would exceed 16 MiB goes on in NAME.2.tar.gz, and so on: all images of
-CIFAR-10 with three members of two heads fit in one tar, 2,000 of CIFAR-100 in two. `--weights` also packs the members'
-weights, in half precision; weights.py says how they are unpacked. Start the command more than once, on
-the same folders, to train several runs at a time where one does not fill the card: each takes the next job that none of
-the others has.
+Jobs are in jobs.py; training/label_noise.py says what a data set such as cifar10+noise20 is. A finished run is skipped
+and an interrupted one goes on. Start the command more than once, on the same folders, to train several runs at a time
+where one does not fill the card: each takes the next job that none of the others has.
+
+`--pack` leaves NAME.tar.gz for each run with run.json, metrics.jsonl and the banks in half precision: every table and
+figure is a replay of these. `--corrupt 10000` also runs the members on that many test images under every corruption and
+level of training/corruptions.py, and packs these banks as NAME.corrupted.tar.gz; fewer images are drawn by class and
+are the same in all runs. What would exceed 16 MiB goes on in NAME.2.tar.gz, and so on: all images of CIFAR-10 with
+three members of two heads fit in one tar, 2,000 of CIFAR-100 in two. `--weights` also packs the members' weights, in
+half precision; unpack.py makes runs of them again.
 """
 
 from __future__ import annotations
@@ -18,50 +19,24 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
-import sys
-import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from jobs import JOBS, Job
 from rich.console import Console
+from training.corruptions import NAMES, corrupt
+from training.label_noise import load_named
+from training.packing import pack, pack_weights
 
 from irene.data import Data
 from irene.data.stratify import take_aside
 from irene.evaluation.banks import bank_of
 from irene.run import Run
 from irene.training.train import pick_device, train
-
-sys.path.insert(0, str(Path(__file__).parent))
-from corruptions import NAMES, corrupt
-from jobs import JOBS, Job
-from label_noise import load_named
-from tars import write_tars
-from weights import pack_weights
-
-
-def pack(run: Run, folder: Path) -> list[Path]:
-    """Tars of a run without its members' weights, banks in half precision."""
-    folder.mkdir(parents=True, exist_ok=True)
-    name = run.path.name
-    texts = [run.path / file for file in ("run.json", "metrics.jsonl", "policy.safetensors")]
-    entries = [(f"{name}/{file.name}", file.read_bytes()) for file in texts if file.exists()]
-    clean = [split for split in run.manifest["banks"] if split not in NAMES]
-    corrupted = [split for split in run.manifest["banks"] if split in NAMES]
-    paths = write_tars(folder / name, [*entries, *halved(run, clean)])
-    return paths + write_tars(folder / f"{name}.corrupted", halved(run, corrupted))
-
-
-def halved(run: Run, splits: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """The banks of these splits in half precision, each as a file for a tar."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "bank"
-        for split in splits:
-            run.bank(split).save(file, dtype=torch.float16)
-            yield f"{run.path.name}/banks/{split}.safetensors", file.read_bytes()
 
 
 def add_corrupted(run: Run, job: Job, data: Data, count: int) -> None:

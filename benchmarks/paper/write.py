@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import latency_text
-import tables
-from conclusions import best_cascade, conclusions
-from figures import CAPTIONS, SMALL_FIRST, file_name, headline_data
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from documents import ROOT, filled, write_or_check
+from documents import ROOT, asked_to_check, filled, write_or_check
+from names import seeds, setting_title, title
+from pages import latency_text, tables
+from pages.conclusions import best_cascade, conclusions
+from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
+from pages.rows import networks, spread, trained
 
 HERE = Path(__file__).resolve().parent
 IRENE_RUN = re.compile(r"cifar\d+-resnet\d+-irene-s0-e\d+")
@@ -27,6 +27,7 @@ HEADLINE = re.compile(r"(<!-- headline -->\n).*?(<!-- /headline -->)", re.DOTALL
 
 
 def main() -> None:
+    check = asked_to_check(__doc__)
     study = json.loads((HERE / "results.json").read_text())
     pictures = json.loads((HERE / "figures.json").read_text())
     table = (ROOT / "benchmarks/results/policies.md").read_text()
@@ -34,24 +35,24 @@ def main() -> None:
     readme = ROOT / "README.md"
     written = {
         ROOT / "docs/results.md": results(study, pictures, table),
-        ROOT / "docs/calibrate.md": filled(HERE / "calibrate.md.in", {"promises": promises}),
+        ROOT / "docs/calibrate.md": filled(HERE / "pages/calibrate.md.in", {"promises": promises}),
         readme: HEADLINE.sub(lambda found: found[1] + headline(study) + found[2], readme.read_text()),
     }
-    write_or_check(written, "benchmarks/paper/write.py")
+    write_or_check(written, "benchmarks/paper/write.py", check=check)
 
 
 def headline(study: dict[str, Any]) -> str:
     cascade = best_cascade(study["small_first"], "cifar10")
-    small, large = tables.trained(cascade)
+    small, large = trained(cascade)
     lines = [
         f"CIFAR-10, two {small} epochs in front of three {large}, trained on one H200; cost in FLOPs of one ResNet-18",
         "([all figures and the commands that give them](docs/results.md)):",
         "",
     ]
-    lines += [f"| | accuracy % ({tables.seeds(cascade['seeds'])}) | cost |", "|---|---|---|"]
+    lines += [f"| | accuracy % ({seeds(cascade['seeds'])}) | cost |", "|---|---|---|"]
     for method, name, cost in (("single", "one ResNet-18", 1), ("average", "three ResNet-18, averaged", 3)):
-        rows = tables.networks(study["rows"], cascade, "resnet18", method)
-        lines.append(f"| {name} | {tables.spread(rows, 'accuracy', 100)} | {cost:.2f} |")
+        rows = networks(study["rows"], cascade, "resnet18", method)
+        lines.append(f"| {name} | {spread(rows, 'accuracy', 100)} | {cost:.2f} |")
     for asked in ("0.3", "0.5"):
         accuracy = 100 * cascade["policies"]["selector"][asked]["accuracy"]
         lines.append(f"| **small-first cascade, learned halting** | **{accuracy:.2f}** | **{float(asked):.2f}** |")
@@ -81,10 +82,10 @@ def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str) 
         "speed": tables.speed_table(study["speed"]),
         "times": tables.time_table(rows),
         "ratios": ", ".join(f"t = {stage.split('-')[1]}: {ratio:.2f}" for stage, ratio in ratios),
-        "halting_of": tables.setting_title("-".join(name.split("-")[i] for i in (0, 1, -1))),
+        "halting_of": setting_title("-".join(name.split("-")[i] for i in (0, 1, -1))),
         "halting": tables.halting_table(stages),
     }
-    return filled(HERE / "results.md.in", parts)
+    return filled(HERE / "pages/results.md.in", parts)
 
 
 def figure_list(pictures: dict[str, dict[str, Any]]) -> str:
@@ -98,7 +99,7 @@ def figure_list(pictures: dict[str, dict[str, Any]]) -> str:
 
 
 def picture(study: str, slug: str) -> str:
-    shown = tables.setting_title(slug) if "-" in slug else tables.title(slug)
+    shown = setting_title(slug) if "-" in slug else title(slug)
     return f"{shown}:\n\n![{CAPTIONS[study]}: {shown}](figures/{file_name(study, slug)})"
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import beyond
-import beyond_promises
 import pytest
 import torch
 from beyond import CLEAN, MARGIN
+from replay import beyond_promises
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from corruptions import AMOUNTS, LEVELS, NAMES, blur, corrupt
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
+from training.corruptions import AMOUNTS, LEVELS, NAMES, blur, corrupt
 
 from irene.errors import OptionError
 

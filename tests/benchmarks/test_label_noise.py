@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from label_noise import load_named, wrong_labels
+from training.label_noise import load_named, wrong_labels
 
 from irene.data import load, split
 from irene.errors import OptionError

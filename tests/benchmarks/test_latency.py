@@ -11,11 +11,11 @@ from pathlib import Path
 
 import latency
 import pytest
-import streamed
+import streaming.bench
 import torch
-from streamed import MARGIN, OWN, SELECTOR, Asked, Bench
-from subjects import Subject, fewer, joined, jointly_trained
-from timing import Movable, cycled
+from streaming.bench import MARGIN, OWN, SELECTOR, Asked, Bench
+from streaming.subjects import Subject, fewer, joined, jointly_trained
+from streaming.timing import Movable, cycled
 
 from irene.bank import Bank
 from irene.calibration.weights import fit_aggregation
@@ -36,7 +36,7 @@ ASKED = Asked(costs=(0.01, 0.5, 0.9), times=(1.0, 50.0), bucket=32, seconds=0.00
 @pytest.fixture(scope="module", autouse=True)
 def _in_a_hurry() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streamed, "selector_fitter", partial(selector_fitter, epochs=2))
+        patch.setattr(streaming.bench, "selector_fitter", partial(selector_fitter, epochs=2))
         yield
 
 

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import latency_figure
-import latency_text
 import pytest
 from matplotlib.figure import Figure
+from pages import latency_figure, latency_text
 
 BACKBONES = ["resnet32", "resnet32", "resnet18", "resnet18"]
 

@@ -9,15 +9,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import against
 import collect
 import jobs
 import pytest
-import tables
 import torch
-from packed import Setting, Study, common_seeds
-from policy_table import joined
-from train import pack
+from comparison import joined
+from pages import tables
+from pages.rows import load_paper, utility_of
+from replay import against
+from replay.packed import Setting, Study, common_seeds
+from training.packing import pack
 
 from irene.bank import Bank
 from irene.calibration.weights import fit_aggregation
@@ -251,12 +252,12 @@ def test_runs_of_other_epochs_or_images_are_other_settings() -> None:
 
 
 def test_the_paper_has_33_rows_and_its_utilities_follow_from_its_formula() -> None:
-    rows = tables.load_paper()
+    rows = load_paper()
     assert len(rows) == len({(one["dataset"], one["backbone"], one["method"]) for one in rows}) == 33
     apart = []
     for one in rows:
         setting = [other for other in rows if all(other[key] == one[key] for key in ("dataset", "backbone"))]
-        if abs(tables.utility_of([one], setting) - one["utility"]) > 0.025:
+        if abs(utility_of([one], setting) - one["utility"]) > 0.025:
             apart.append((one["dataset"], one["backbone"], one["method"]))
     assert apart == [("cifar100", "resnet32", name) for name in ("snapshot", "fge", "moe")]
 

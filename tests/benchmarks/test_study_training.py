@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 import train as study
-from corruptions import NAMES, corrupt
 from jobs import Job
+from training.corruptions import NAMES, corrupt
+from training.packing import pack
+from training.tars import write_tars
 
 from irene.bank import Bank
 from irene.data import Data, load
@@ -88,7 +90,7 @@ def test_what_is_there_already_is_not_computed_again(
 
 
 def test_a_run_is_packed_without_weights_and_in_half_precision(run: Run, tmp_path: Path) -> None:
-    paths = study.pack(run, tmp_path)
+    paths = pack(run, tmp_path)
     name = run.path.name
     assert [path.name for path in paths] == [f"{name}.tar.gz", f"{name}.corrupted.tar.gz"]
     clean, corrupted = (unpacked(path) for path in paths)
@@ -108,18 +110,18 @@ def test_a_run_is_packed_without_weights_and_in_half_precision(run: Run, tmp_pat
 def test_tars_are_cut_where_they_would_be_too_large(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     files = {f"run/{i}": random.bytes(size) for i, size in enumerate((3000, 3000, 3000, 100, 7000, 0))}
-    paths = study.write_tars(tmp_path / "name.corrupted", files.items(), limit=8000)
+    paths = write_tars(tmp_path / "name.corrupted", files.items(), limit=8000)
     assert [path.name for path in paths] == [f"name.corrupted.{end}" for end in ("tar.gz", "2.tar.gz", "3.tar.gz")]
     assert all(path.stat().st_size <= 8000 for path in paths)
     found = [unpacked(path) for path in paths]
     assert [list(part) for part in found] == [["run/0", "run/1"], ["run/2", "run/3"], ["run/4", "run/5"]]
     assert {name: content for part in found for name, content in part.items()} == files
     with pytest.raises(SystemExit, match="run/big alone takes"):
-        study.write_tars(tmp_path / "other", [("run/big", random.bytes(9000))], limit=8000)
+        write_tars(tmp_path / "other", [("run/big", random.bytes(9000))], limit=8000)
 
 
 def test_nothing_to_pack_is_no_tar(tmp_path: Path) -> None:
-    assert study.write_tars(tmp_path / "name", []) == []
+    assert write_tars(tmp_path / "name", []) == []
 
 
 def test_the_command_trains_corrupts_and_packs(

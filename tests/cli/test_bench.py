@@ -41,6 +41,7 @@ def test_table(irene: Irene, run_folder: Path) -> None:
         ["eager:bf16", mode, "2"] for mode in ("single", "full", "plain", "engine", "stream")
     ]
     assert "eager:bf16, batch 2, engine:" in done.err
+    assert done.err.startswith("timing eager:bf16 in batches of 2: 5 rows of 0 s or more")
 
 
 def measured(*batches: tuple[int, float, float]) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
@@ -13,6 +14,7 @@ from irene.errors import MissingExtraError, OptionError
 from irene.halting.policies import Margin
 from irene.models import Member, MemberSpec, build
 from irene.runtime import backend as backend_module
+from irene.runtime import torch_backend
 from irene.runtime.backend import BACKENDS, Precision, backend_class, installed_backends, parse_backend
 from irene.runtime.engine import Engine, EngineOptions
 from irene.runtime.torch_backend import Compiled, Eager
@@ -107,3 +109,15 @@ def test_compiled_equals_eager_and_compiles_once_for_all_sizes() -> None:
             torch.testing.assert_close(backend.run(inputs[:size])[:, 0], module(inputs[:size]))
             assert torch.equal(engine.predict(inputs[:size]).members_used, expected.members_used[:size])
     assert engine.recorded == 2 * 3  # buckets of 1, 2 and 4
+
+
+def test_what_is_compiled_for_a_view_serves_all_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What inductor would generate code from, without the time that generating it takes.
+    monkeypatch.setattr(torch_backend.torch, "compile", partial(torch.compile, backend="aot_eager"))
+    member = build(MemberSpec(backbone="mlp", shape=(5,), outputs=4), seed=0).eval()
+    parts = torch.randn(32, 5).split(8)
+    backend = Compiled.load(member, parts[0])
+    expected = backend.run(parts[3])
+    with torch.compiler.set_stance("fail_on_recompile"):
+        torch.testing.assert_close(backend.run(parts[3].clone()), expected)
+        torch.testing.assert_close(backend.run(torch.cat([parts[3], parts[0]])[:8]), expected)

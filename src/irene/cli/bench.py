@@ -44,7 +44,7 @@ def bench(
     are random, and the threshold is set so that they use as many members as real ones do: how long a member takes does
     not depend on what it sees.
     """
-    from irene.cli.bench_output import check_picture, draw, growth_of, row_table, usual_cost, why_low
+    from irene.cli.bench_output import check_picture, draw, growth_of, plan, row_table, usual_cost, why_low
     from irene.run import Run
     from irene.runtime import bench as benching
     from irene.training.train import pick_device
@@ -72,6 +72,7 @@ def bench(
         def report(row: benching.Row) -> None:
             say(f"{row['backend']}, batch {row['batch']}, {row['mode']}: {row['ms']:.3g} ms")
 
+        say(plan(options))
         rows = benching.bench(cascade, inputs, options, report=report, skip=None if backend else skip)
         value = {"run": str(folder), "hardware": benching.hardware(picked), "rows": rows, "skipped": skipped}
         growing = growth_of(cascade, inputs, target, quick=quick) if growth else None

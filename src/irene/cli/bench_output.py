@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from rich.table import Table
 from torch import Tensor
@@ -12,7 +13,8 @@ from irene.cascade import Cascade
 from irene.errors import OptionError
 from irene.halting.policies import Margin, Spread
 from irene.run import Run
-from irene.runtime.bench import Row
+from irene.runtime.backend import parse_backend
+from irene.runtime.bench import BenchOptions, Mode, Row
 from irene.runtime.bench_picture import bench_picture, growth_picture
 from irene.runtime.growth import MEMBERS, growth
 
@@ -24,6 +26,18 @@ def check_picture(out: Path | None) -> None:
     """Refuse a name that says nothing of a picture, before anything is measured."""
     if out is not None and out.suffix not in FORMATS:
         raise OptionError(f"pictures are written as {', '.join(FORMATS)}, got {out}")
+
+
+def plan(options: BenchOptions) -> str:
+    """What will be timed, so that nobody waits without knowing for what."""
+    rows = len(options.backends) * len(options.batches) * len(get_args(Mode))
+    for name in options.backends:
+        parse_backend(name)  # a mistake is all that is said then
+    names, sizes = ", ".join(options.backends), ", ".join(map(str, options.batches))
+    return (
+        f"timing {names} in batches of {sizes}: {rows} rows of {options.seconds:g} s or more, and warming up; "
+        "--batch, --backend, --seconds or --quick make it shorter"
+    )
 
 
 def usual_cost(run: Run) -> float:

@@ -72,6 +72,7 @@ class Compiled(Backend):
 
     @torch.no_grad()
     def run(self, inputs: Tensor) -> Tensor:
+        inputs = inputs.detach()  # no view: what is compiled for a view serves views of as large tensors alone
         if len(inputs) in self._sizes:
             return as_heads(self._member(inputs))
         with compiling(frozen=self.device.type == "cpu"):

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from comparison import gain
 from jobs import R18_FLOPS
-from packed import ALL_IMAGES, FOLDS, IRENE
+from names import FOLDS, IRENE, TITLES, in_short, seeds, setting_title, title
 
-from irene.evaluation.metrics import utility
+from pages.rows import Row, deviation, grouped, load_paper, mean_of, networks, spread, trained, utility_of, written
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from policy_table import gain
-
-TITLES = {
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "resnet18": "ResNet-18",
-    "resnet32": "ResNet-32",
-    "resnet18s2": "ResNet-18/2",
-    "margin": "margin + temperature",
-    "change": "change predictor",
-    "selector": "selector",
-}
 ORDER = (
     "single",
     "average",
@@ -45,7 +29,6 @@ ORDER = (
     IRENE,
     FOLDS,
 )
-Row = dict[str, Any]
 
 
 class Place(NamedTuple):
@@ -58,50 +41,6 @@ class Place(NamedTuple):
     @property
     def title(self) -> str:
         return f"{title(self.dataset)}, {self.epochs} epochs, {self.images:,} training images"
-
-
-def load_paper() -> list[Row]:
-    """The rows of the paper's two tables: top-1 in %, cost in members, utility, and spreads where it prints them."""
-    rows: list[Row] = json.loads((Path(__file__).parent / "paper.json").read_text())
-    return rows
-
-
-def title(name: str) -> str:
-    """The written name of a data set, a backbone or a policy; cifar10+noise20 has 20 % wrong labels."""
-    plain, _, noise = name.partition("+noise")
-    return TITLES.get(plain, plain) + (f" with {noise} % wrong labels" if noise else "")
-
-
-def setting_title(slug: str) -> str:
-    dataset, backbone, epochs, *full = slug.split("-")
-    return f"{title(dataset)}, {title(backbone)}, {epochs[1:]} epochs" + ", all 50,000 images" * bool(full)
-
-
-def grouped(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
-    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[tuple(row[key] for key in keys)].append(row)
-    return groups
-
-
-def mean_of(rows: Sequence[Row], key: str) -> float:
-    return statistics.fmean(row[key] for row in rows)
-
-
-def deviation(rows: Sequence[Row], key: str) -> float | None:
-    """The standard deviation over seeds; None for one seed."""
-    return statistics.stdev(row[key] for row in rows) if len(rows) > 1 else None
-
-
-def written(mean: float, spread: float | None, digits: int = 2) -> str:
-    """A mean with its spread, unless that is nothing."""
-    return f"{mean:.{digits}f}" + (f" ± {spread:.{digits}f}" if round(spread or 0.0, digits) else "")
-
-
-def spread(rows: Sequence[Row], key: str, scale: float = 1.0, digits: int = 2) -> str:
-    """Mean and standard deviation over seeds."""
-    one = deviation(rows, key)
-    return written(scale * mean_of(rows, key), None if one is None else scale * one, digits)
 
 
 def method_tables(rows: Sequence[Row]) -> str:
@@ -137,15 +76,6 @@ def method_table(rows: Sequence[Row]) -> str:
 def _place(entry: tuple[tuple[Any, ...], list[Row]]) -> tuple[str, int, str]:
     backbone, method = entry[0]
     return backbone, ORDER.index(method) if method in ORDER else len(ORDER), method
-
-
-def utility_of(rows: Sequence[Row], setting: Sequence[Row]) -> float | None:
-    """Utility of the mean accuracy at the mean cost, against the mean single and average of the setting."""
-    single, average = ([row for row in setting if row["method"] == name] for name in ("single", "average"))
-    if not single or not average:
-        return None
-    reference = {"single": mean_of(single, "accuracy"), "average": mean_of(average, "accuracy")}
-    return utility(mean_of(rows, "accuracy"), mean_of(rows, "cost"), **reference)
 
 
 def beside(paper: Row | None, rows: Sequence[Row], own: float | None) -> list[str]:
@@ -205,10 +135,6 @@ def asked_table(found: dict[str, list[dict[str, float]]]) -> str:
     return "\n".join(lines)
 
 
-def seeds(count: int) -> str:
-    return "one seed" if count == 1 else f"{count} seeds"
-
-
 def cascade_tables(cascades: Sequence[Row], rows: Sequence[Row]) -> str:
     """Accuracy of cascades of independent members at a ladder of FLOPs."""
     parts = []
@@ -235,12 +161,6 @@ def cascade_tables(cascades: Sequence[Row], rows: Sequence[Row]) -> str:
     return "\n\n".join(parts)
 
 
-def trained(cascade: Row) -> list[str]:
-    """Each kind of network of a cascade, with the epochs it was trained for."""
-    small, large = dict.fromkeys(cascade["members"])
-    return [f"{title(small)} of {cascade['small_epochs']}", f"{title(large)} of {cascade['large_epochs']}"]
-
-
 def references(rows: Sequence[Row], cascade: Row) -> str:
     """What single networks and ensembles of the same trainings give."""
     said = []
@@ -249,46 +169,6 @@ def references(rows: Sequence[Row], cascade: Row) -> str:
             accuracy = mean_of(networks(rows, cascade, backbone, method), "accuracy")
             said.append(f"{many} {title(backbone)} {100 * accuracy:.2f}")
     return f"Of the same seeds: {', '.join(said)}. A {title(cascade['members'][0])} costs {cascade['small_flops']:.3f}."
-
-
-def networks(rows: Sequence[Row], cascade: Row, backbone: str, method: str) -> list[Row]:
-    """The rows of a method on one kind of the networks of a cascade, of the seeds that the cascade has."""
-    small, large = (
-        select(rows, cascade["dataset"], name, cascade[epochs], method)
-        for name, epochs in zip(dict.fromkeys(cascade["members"]), ("small_epochs", "large_epochs"), strict=True)
-    )
-    both = {row["seed"] for row in small} & {row["seed"] for row in large}
-    return [row for row in (*small, *large) if row["backbone"] == backbone and row["seed"] in both]
-
-
-def select(rows: Sequence[Row], dataset: str, backbone: str, epochs: int, method: str) -> list[Row]:
-    """The rows of a method in a setting with a held-out slice."""
-    return [row for row in of_setting(rows, dataset, backbone, epochs) if row["method"] == method]
-
-
-def of_setting(rows: Sequence[Row], dataset: str, backbone: str, epochs: int) -> list[Row]:
-    """The rows of all methods in a setting with a held-out slice."""
-    return [
-        row
-        for row in rows
-        if (row["dataset"], row["backbone"], row["epochs"]) == (dataset, backbone, epochs)
-        and row["images"] < ALL_IMAGES
-    ]
-
-
-def in_short(backbones: Iterable[str]) -> str:
-    return ", ".join(name.replace("resnet", "R") for name in backbones)
-
-
-def before_three(cascade: Row) -> bool:
-    """Whether two small members stand before the ensemble of three that it is compared with."""
-    small, large = cascade["members"][0], cascade["members"][-1]
-    return bool(cascade["members"] == [small] * 2 + [large] * 3)
-
-
-def worth_showing(cascade: Row) -> tuple[int, int, int]:
-    """What a cascade is chosen by: most seeds, up to three, and of these the longest training."""
-    return min(cascade["seeds"], 3), cascade["large_epochs"], cascade["small_epochs"]
 
 
 def joint_table(rows: Sequence[Row]) -> str:

@@ -1,82 +1,31 @@
-"""Bring the weights of runs to another machine in files of at most 15 MiB, and make the runs whole again there.
+"""Make runs with weights of the tars that train.py left on another machine.
 
     python benchmarks/paper/train.py ... --pack DIR --weights
-    python benchmarks/paper/weights.py DIR/NAME*.tar.gz --into RUNS
+    python benchmarks/paper/unpack.py DIR/NAME*.tar.gz --into RUNS
 
-The first command leaves NAME.weights.tar.gz, NAME.weights.2.tar.gz and so on; the second makes RUNS/NAME, which
-`irene.Run.open` takes. Tars of banks may be unpacked with those of weights; banks that did not come are struck off the
-manifest. Convolutions and linear layers travel in half precision and all else as it is: a member's accuracy may move in
-the fourth digit, and `half_precision` in run.json says so.
+The first command leaves NAME.weights.tar.gz, NAME.weights.2.tar.gz and so on, each of at most 15 MiB; the second makes
+RUNS/NAME, which `irene.Run.open` takes. Tars of banks may be unpacked with those of weights; banks that did not come
+are struck off the manifest. Convolutions and linear layers travel in half precision and all else as it is: a member's
+accuracy may move in the fourth digit, and `half_precision` in run.json says so.
+
+What is replayed and not run, as by collect.py, needs no weights: `tar xzf` unpacks it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from safetensors.torch import load, save
-from tars import write_tars
-from torch import Tensor
+from training.packing import networks_of, weight_files
 
 from irene.files import sha256_of, write_json
 from irene.run import Run
 
-LIMIT = 15 * 2**20  # bytes of one tar
 _PART = re.compile(r"(?P<file>.+)\.(?P<number>\d+)of(?P<count>\d+)")
-
-
-def pack_weights(run: Run, folder: Path, limit: int = LIMIT) -> list[Path]:
-    """Tars of a run's manifest, policy and members, these in half precision; a large file goes in several parts."""
-    folder.mkdir(parents=True, exist_ok=True)
-    name = run.path.name
-    small = [run.path / file for file in ("run.json", "metrics.jsonl", "policy.safetensors")]
-    entries = [(f"{name}/{file.name}", file.read_bytes()) for file in small if file.exists()]
-    entries += [
-        part
-        for file in weight_files(run.manifest)
-        for part in parts(f"{name}/{file}", halved_weights(run.path / file), limit // 8)
-    ]
-    return write_tars(folder / f"{name}.weights", entries, limit)
-
-
-def weight_files(manifest: dict[str, Any]) -> list[str]:
-    """The files of all networks of a run."""
-    networks = [*manifest["members"], *([manifest["gate"]] if "gate" in manifest else [])]
-    return [entry["file"] for entry in networks if "file" in entry]
-
-
-def halved_weights(path: Path) -> bytes:
-    """A file of tensors with those of two axes or more in half precision; other files as they are.
-
-    Batch norms, biases and what inputs are normalised by are small and precious.
-    """
-    content = path.read_bytes()
-    return (
-        save({key: halved(value) for key, value in load(content).items()}) if path.suffix == ".safetensors" else content
-    )
-
-
-def halved(tensor: Tensor) -> Tensor:
-    if tensor.ndim < 2 or not tensor.is_floating_point():
-        return tensor
-    half = tensor.half()
-    return half if bool(half.isfinite().all()) else tensor
-
-
-def parts(name: str, content: bytes, size: int) -> Iterator[tuple[str, bytes]]:
-    """A file as it is, or as NAME.1of3, NAME.2of3 and so on where it is larger than `size`."""
-    count = math.ceil(len(content) / size)
-    if count <= 1:
-        yield name, content
-        return
-    for number in range(count):
-        yield f"{name}.{number + 1}of{count}", content[number * size : (number + 1) * size]
 
 
 def unpack(tars: Sequence[Path], into: Path) -> list[Run]:
@@ -98,7 +47,6 @@ def whole(folder: Path) -> Run:
         )
     join(folder.rglob("*"))
     manifest = json.loads((folder / "run.json").read_text())
-    networks = [*manifest["members"], *([manifest["gate"]] if "gate" in manifest else [])]
     missing = [file for file in weight_files(manifest) if not (folder / file).exists()]
     if missing:
         raise SystemExit(
@@ -107,7 +55,7 @@ def whole(folder: Path) -> Run:
     for kind in ("banks", "points"):
         found = manifest.get(kind, {})
         manifest[kind] = {name: entry for name, entry in found.items() if (folder / entry["file"]).exists()}
-    for entry in [*networks, *manifest["banks"].values()]:
+    for entry in [*networks_of(manifest), *manifest["banks"].values()]:
         if "file" in entry:
             entry["sha256"] = sha256_of(folder / entry["file"])
     write_json(folder / "run.json", {**manifest, "half_precision": True})

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from packed import IRENE
-from tables import (
+from comparison import gain
+from names import IRENE, seeds, setting_title, title
+
+from pages.rows import (
     Row,
     before_three,
-    gain,
     load_paper,
     mean_of,
     networks,
     of_setting,
-    seeds,
-    setting_title,
-    title,
     trained,
     utility_of,
     worth_showing,

@@ -7,13 +7,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tables import Row, deviation, grouped, in_short, mean_of, seeds, spread, title
+from documents import ROOT, machine
+from names import in_short, seeds, title, without_seed
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs/benchmarks"
+from pages.rows import Row, deviation, grouped, mean_of, spread
+
+FOLDER = ROOT / "docs/benchmarks"
 UNITS = {"flops": "FLOPs", "ms": "time"}
 POLICIES = {"own selector": "selector trained with the members", "selector": "selector", "margin": title("margin")}
 NUMBERS = {1: "one", 2: "two", 3: "three"}
-_SEED = re.compile(r"-s\d+(?=-|$)")
 
 
 def load_files(folder: Path = FOLDER) -> dict[str, dict[str, list[Row]]]:
@@ -21,8 +23,8 @@ def load_files(folder: Path = FOLDER) -> dict[str, dict[str, list[Row]]]:
     paths = sorted(folder.glob("latency-*.json"))
     found = {path.stem.removeprefix("latency-"): json.loads(path.read_text()) for path in paths}
     return {
-        machine: {part: [with_kind(entry) for entry in entries] for part, entries in content.items()}
-        for machine, content in found.items()
+        place: {part: [with_kind(entry) for entry in entries] for part, entries in content.items()}
+        for place, content in found.items()
     }
 
 
@@ -34,7 +36,7 @@ def with_kind(entry: Row) -> Row:
         for part, number in (entry[key].items() if isinstance(entry.get(key), dict) else ())
     }
     gains = {f"{key}_gain": entry[key][0] for key in ("over_single", "over_ensemble") if key in entry}
-    return {**entry, **flat, **gains, "kind": _SEED.sub("", entry["run"])}
+    return {**entry, **flat, **gains, "kind": without_seed(entry["run"])}
 
 
 def section(files: dict[str, dict[str, list[Row]]]) -> str:
@@ -42,12 +44,12 @@ def section(files: dict[str, dict[str, list[Row]]]) -> str:
     if not files:
         return ""
     parts = [INTRODUCTION]
-    for machine, content in files.items():
+    for place, content in files.items():
         for (dataset,), networks in grouped(content["networks"], "dataset").items():
             rows = [row for row in content["rows"] if row["dataset"] == dataset]
-            parts.append(f"### {title(dataset)}, {hardware(networks)}")
+            parts.append(f"### {title(dataset)}, {machine(networks[0]['hardware'])}")
             if rows:
-                parts.append(f"![{CAPTION}: {title(dataset)}](figures/{figure_name(machine, dataset)})")
+                parts.append(f"![{CAPTION}: {title(dataset)}](figures/{figure_name(place, dataset)})")
             for (kind,), members in grouped(networks, "kind").items():
                 parts += of_kind(members, [row for row in rows if row["kind"] == kind])
     return "\n\n".join(parts) + "\n\n"
@@ -76,14 +78,8 @@ over that of the network alone in the same round, with quartiles. Differences ar
 images, with 95 % intervals where there is one seed and the standard deviation where there are more."""
 
 
-def figure_name(machine: str, dataset: str) -> str:
-    return f"latency-{machine}-{dataset}.svg".replace("+", "-")
-
-
-def hardware(networks: Sequence[Row]) -> str:
-    about = networks[0]["hardware"]
-    place = about["gpu"] or f"{about['cpu']}, {about['threads']} threads"
-    return f"{place}, torch {about['torch']}"
+def figure_name(place: str, dataset: str) -> str:
+    return f"latency-{place}-{dataset}.svg".replace("+", "-")
 
 
 def of_kind(networks: Sequence[Row], rows: Sequence[Row]) -> list[str]:

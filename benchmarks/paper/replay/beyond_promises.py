@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from promises import CONFIDENCE, realised, resplit, summarise, words
 from scipy.stats import binom
 
 from irene.bank import Bank
@@ -18,9 +17,6 @@ from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.training.afterwards import selector_fitter
 from irene.types import CostUnit
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from promises import CONFIDENCE, realised, resplit, summarise, words
 
 WISHES: tuple[dict[str, Any], ...] = ({"risk": 0.005}, {"risk": 0.01}, {"max_drop": 0.0025}, {"max_drop": 0.005})
 SHOWN = 0.05  # how unlikely chance must be for a broken promise to count as shown

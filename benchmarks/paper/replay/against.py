@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from itertools import product
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
+from comparison import at_cost, joined, threshold_for
+from names import title
 from torch import Tensor
 
 from irene.calibration.frontier import Frontier, frontier
@@ -17,11 +17,7 @@ from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
 from irene.evaluation.metrics import paired_bootstrap
 from irene.training.afterwards import selector_fitter
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from packed import Packed, Setting, Study, common_seeds
-from policy_table import at_cost, joined, threshold_for
-from tables import title
+from replay.packed import Packed, Setting, Study, common_seeds
 
 COSTS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)
 FITTED = 3  # of these costs, those below the 1.3 that IRENE was trained for: above, a threshold is all it takes

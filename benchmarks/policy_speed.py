@@ -1,6 +1,6 @@
 """Ten halting policies, 200 thresholds each, on a bank of 10,000 samples and 3 members, on one core.
 
-    python benchmarks/policies.py
+    python benchmarks/policy_speed.py
 
 Prints JSON: the median over passes of the seconds to replay every policy at every threshold (mean cost and accuracy of
 each), the seconds to fit those that learn, and the machine. The goal is under 2 seconds.
@@ -8,6 +8,7 @@ each), the seconds to fit those that learn, and the machine. The goal is under 2
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import statistics
@@ -66,6 +67,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
     bank = make_bank()
     aggregation = fit_aggregation(bank)

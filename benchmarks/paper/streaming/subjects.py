@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from label_noise import load_named
 from torch import Tensor
+from training.label_noise import load_named
 
 from irene.calibration.selection import Fitted
 from irene.data import Data, Samples, split

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from subjects import Subject, inputs_of
-from timing import Movable, answers, cycled, each, interleaved, quartiles, seconds_of
+from comparison import threshold_for
 from torch import Tensor
 
 from irene.bank import Bank
@@ -32,9 +29,8 @@ from irene.runtime.bench_loops import Alone
 from irene.runtime.stream import Stream, StreamOptions
 from irene.training.afterwards import selector_fitter
 from irene.types import Cost, CostUnit, cost_vector
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from policy_table import threshold_for
+from streaming.subjects import Subject, inputs_of
+from streaming.timing import Movable, answers, cycled, each, interleaved, quartiles, seconds_of
 
 OWN, SELECTOR, MARGIN = "own selector", "selector", "margin"
 POLICIES = (OWN, SELECTOR, MARGIN)

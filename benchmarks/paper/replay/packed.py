@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from comparison import threshold_for
 from jobs import R18_FLOPS
+from names import ALL_IMAGES
 
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
@@ -17,12 +18,7 @@ from irene.halting.policy import Policy
 from irene.run import Run
 from irene.training.afterwards import selector_fitter
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from policy_table import threshold_for
-
-ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
 TABLE_MEMBERS = 3  # of every ensemble in the paper's tables
-IRENE, FOLDS = "irene at 1.3", "irene at 1.3 out-of-fold"  # labels of runs
 ALONE = 0.8  # of the fastest training of a backbone: a run that was slower shared the card with others
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import train as study
-import weights
+import unpack
 from jobs import Job
 from safetensors.torch import load_file
 
@@ -17,6 +17,7 @@ from irene.errors import RunError
 from irene.run import Run
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions, OptimizerOptions
+from training import packing
 
 LOOP = LoopOptions(epochs=2, batch_size=64, optimizer=OptimizerOptions(kind="adam", lr=1e-3))
 JOB = Job(
@@ -36,11 +37,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_a_run_makes_the_journey_in_small_tars(run: Run, tmp_path: Path) -> None:
-    tars = weights.pack_weights(run, tmp_path / "pack", limit=LIMIT)
+    tars = packing.pack_weights(run, tmp_path / "pack", limit=LIMIT)
     assert len(tars) > 2
     assert [path.name for path in tars[:2]] == [f"{run.path.name}.weights.tar.gz", f"{run.path.name}.weights.2.tar.gz"]
     assert all(path.stat().st_size <= LIMIT for path in tars)
-    (again,) = weights.unpack(tars, tmp_path / "into")
+    (again,) = unpack.unpack(tars, tmp_path / "into")
     assert again.path == tmp_path / "into" / run.path.name
     assert again.manifest["half_precision"] is True
     assert not list(again.path.rglob("*of*"))  # parts are put together
@@ -61,31 +62,31 @@ def test_a_run_makes_the_journey_in_small_tars(run: Run, tmp_path: Path) -> None
 
 
 def test_banks_are_read_where_they_came_along_and_struck_off_where_not(run: Run, tmp_path: Path) -> None:
-    tars = weights.pack_weights(run, tmp_path / "pack")
-    (alone,) = weights.unpack(tars, tmp_path / "alone")
+    tars = packing.pack_weights(run, tmp_path / "pack")
+    (alone,) = unpack.unpack(tars, tmp_path / "alone")
     with pytest.raises(RunError, match="no bank of the test split"):
         alone.bank("test")
-    (whole,) = weights.unpack([*study.pack(run, tmp_path / "pack"), *tars], tmp_path / "whole")
+    (whole,) = unpack.unpack([*packing.pack(run, tmp_path / "pack"), *tars], tmp_path / "whole")
     for split in ("heldout", "test"):
         assert torch.equal(whole.bank(split).outputs, run.bank(split).outputs.half().float())
 
 
 def test_a_tar_that_did_not_come_is_missed(run: Run, tmp_path: Path) -> None:
-    tars = weights.pack_weights(run, tmp_path, limit=LIMIT)
+    tars = packing.pack_weights(run, tmp_path, limit=LIMIT)
     with pytest.raises(SystemExit, match="unpack all"):
-        weights.unpack(tars[:-1], tmp_path / "fewer")
+        unpack.unpack(tars[:-1], tmp_path / "fewer")
     with pytest.raises(SystemExit, match=r"run\.json is not in these tars"):
-        weights.unpack(tars[1:], tmp_path / "headless")
+        unpack.unpack(tars[1:], tmp_path / "headless")
     with pytest.raises(SystemExit, match=r"members/0\.safetensors is not in these tars"):
-        weights.unpack(study.pack(run, tmp_path), tmp_path / "banks")
+        unpack.unpack(packing.pack(run, tmp_path), tmp_path / "banks")
 
 
 def test_numbers_that_half_precision_cannot_hold_stay_as_they_are() -> None:
     large = torch.tensor([[1e6, 1.0]])
-    assert torch.equal(weights.halved(large), large)
-    assert weights.halved(torch.ones(2, 2)).dtype == torch.float16
-    assert weights.halved(torch.ones(2)).dtype == torch.float32
-    assert weights.halved(torch.ones(2, 2, dtype=torch.int64)).dtype == torch.int64
+    assert torch.equal(packing.halved(large), large)
+    assert packing.halved(torch.ones(2, 2)).dtype == torch.float16
+    assert packing.halved(torch.ones(2)).dtype == torch.float32
+    assert packing.halved(torch.ones(2, 2, dtype=torch.int64)).dtype == torch.int64
 
 
 def test_the_commands_pack_and_unpack(
@@ -103,8 +104,8 @@ def test_the_commands_pack_and_unpack(
         "digits-mlp-average-s0-e2.tar.gz",
         "digits-mlp-average-s0-e2.weights.tar.gz",
     ]
-    monkeypatch.setattr(sys, "argv", ["weights.py", *tars, "--into", str(tmp_path / "into")])
+    monkeypatch.setattr(sys, "argv", ["unpack.py", *tars, "--into", str(tmp_path / "into")])
     capsys.readouterr()
-    weights.main()
+    unpack.main()
     assert "1 members, banks: heldout, test" in capsys.readouterr().out
     assert len(Run.open(tmp_path / "into/digits-mlp-average-s0-e2").members()) == 1

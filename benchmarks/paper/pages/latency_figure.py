@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from latency_text import POLICIES, figure_name, large, load_files, several
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from tables import Row, grouped, in_short, mean_of, title
+from names import in_short, title
 
 from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
+from pages.latency_text import POLICIES, figure_name, large, load_files, several
+from pages.rows import Row, grouped, mean_of
 
 PANELS = {"flops": ("flops", "FLOPs of one {}"), "ms": ("time_median", "measured time of one {}")}
 TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 2, 3)

@@ -1,0 +1,47 @@
+"""Policies compared on saved outputs: at exactly the same mean cost, in points of accuracy with 95 % intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from irene.bank import Bank
+from irene.calibration.frontier import Frontier
+from irene.evaluation.metrics import paired_bootstrap
+
+
+def joined(small: Bank, large: Bank, counts: tuple[int, int]) -> Bank:
+    """The first members of one bank followed by the first of another, on the same samples."""
+    if not torch.equal(small.ids, large.ids):
+        raise SystemExit("the banks of small and large members are of other samples")
+    small, large = small.members(range(counts[0])), large.members(range(counts[1]))
+    return replace(small, outputs=torch.cat([small.outputs, large.outputs], 1), costs=(*small.costs, *large.costs))
+
+
+def threshold_for(curve: Frontier, asked: float) -> float:
+    """The threshold whose mean cost is nearest to the one asked for."""
+    return float(curve.thresholds_M[(curve.cost_M - asked).abs().argmin()])
+
+
+def at_cost(curve: Frontier, asked: float) -> Tensor:
+    """(N,) share of right answers of each sample at exactly this mean cost: between two neighbouring thresholds."""
+    above = int(torch.searchsorted(curve.cost_M, asked).clamp(max=len(curve.cost_M) - 1))
+    below = max(above - 1, 0)
+    width = float(curve.cost_M[above] - curve.cost_M[below])
+    share = min(max((asked - float(curve.cost_M[below])) / width, 0.0), 1.0) if width > 0 else 1.0
+    low, high = (curve.at(float(curve.thresholds_M[index]), curve.quality_NT) for index in (below, above))
+    return (1 - share) * low + share * high
+
+
+def points(right: Tensor, against: Tensor) -> list[float]:
+    """The mean difference in points of accuracy, with the ends of its 95 % interval."""
+    return [100 * value for value in paired_bootstrap(right, against, samples=4000)]
+
+
+def gain(values: Sequence[float]) -> str:
+    mean, low, high = values
+    text = f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
+    return f"**{text}**" if low > 0 or high < 0 else text

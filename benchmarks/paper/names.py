@@ -1,0 +1,44 @@
+"""What the study calls its data sets, networks, policies, runs and settings, in JSON files and in text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
+IRENE, FOLDS = "irene at 1.3", "irene at 1.3 out-of-fold"  # labels of runs
+TITLES = {
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "resnet18": "ResNet-18",
+    "resnet32": "ResNet-32",
+    "resnet18s2": "ResNet-18/2",
+    "margin": "margin + temperature",
+    "change": "change predictor",
+    "selector": "selector",
+}
+_SEED = re.compile(r"-s\d+(?=-|$)")
+
+
+def title(name: str) -> str:
+    """The written name of a data set, a backbone or a policy; cifar10+noise20 has 20 % wrong labels."""
+    plain, _, noise = name.partition("+noise")
+    return TITLES.get(plain, plain) + (f" with {noise} % wrong labels" if noise else "")
+
+
+def setting_title(slug: str) -> str:
+    dataset, backbone, epochs, *full = slug.split("-")
+    return f"{title(dataset)}, {title(backbone)}, {epochs[1:]} epochs" + ", all 50,000 images" * bool(full)
+
+
+def in_short(backbones: Iterable[str]) -> str:
+    return ", ".join(name.replace("resnet", "R") for name in backbones)
+
+
+def seeds(count: int) -> str:
+    return "one seed" if count == 1 else f"{count} seeds"
+
+
+def without_seed(run: str) -> str:
+    """The name that runs share which differ in their seed alone."""
+    return _SEED.sub("", run)

@@ -1,0 +1,101 @@
+"""Rows of results: put into groups, averaged over seeds, and picked by setting or cascade."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from names import ALL_IMAGES, title
+
+from irene.evaluation.metrics import utility
+
+Row = dict[str, Any]
+PAPER = Path(__file__).resolve().parents[1] / "paper.json"
+
+
+def load_paper() -> list[Row]:
+    """The rows of the paper's two tables: top-1 in %, cost in members, utility, and spreads where it prints them."""
+    rows: list[Row] = json.loads(PAPER.read_text())
+    return rows
+
+
+def grouped(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(row[key] for key in keys)].append(row)
+    return groups
+
+
+def mean_of(rows: Sequence[Row], key: str) -> float:
+    return statistics.fmean(row[key] for row in rows)
+
+
+def deviation(rows: Sequence[Row], key: str) -> float | None:
+    """The standard deviation over seeds; None for one seed."""
+    return statistics.stdev(row[key] for row in rows) if len(rows) > 1 else None
+
+
+def written(mean: float, spread: float | None, digits: int = 2) -> str:
+    """A mean with its spread, unless that is nothing."""
+    return f"{mean:.{digits}f}" + (f" ± {spread:.{digits}f}" if round(spread or 0.0, digits) else "")
+
+
+def spread(rows: Sequence[Row], key: str, scale: float = 1.0, digits: int = 2) -> str:
+    """Mean and standard deviation over seeds."""
+    one = deviation(rows, key)
+    return written(scale * mean_of(rows, key), None if one is None else scale * one, digits)
+
+
+def utility_of(rows: Sequence[Row], setting: Sequence[Row]) -> float | None:
+    """Utility of the mean accuracy at the mean cost, against the mean single and average of the setting."""
+    single, average = ([row for row in setting if row["method"] == name] for name in ("single", "average"))
+    if not single or not average:
+        return None
+    reference = {"single": mean_of(single, "accuracy"), "average": mean_of(average, "accuracy")}
+    return utility(mean_of(rows, "accuracy"), mean_of(rows, "cost"), **reference)
+
+
+def of_setting(rows: Sequence[Row], dataset: str, backbone: str, epochs: int) -> list[Row]:
+    """The rows of all methods in a setting with a held-out slice."""
+    return [
+        row
+        for row in rows
+        if (row["dataset"], row["backbone"], row["epochs"]) == (dataset, backbone, epochs)
+        and row["images"] < ALL_IMAGES
+    ]
+
+
+def select(rows: Sequence[Row], dataset: str, backbone: str, epochs: int, method: str) -> list[Row]:
+    """The rows of a method in a setting with a held-out slice."""
+    return [row for row in of_setting(rows, dataset, backbone, epochs) if row["method"] == method]
+
+
+def networks(rows: Sequence[Row], cascade: Row, backbone: str, method: str) -> list[Row]:
+    """The rows of a method on one kind of the networks of a cascade, of the seeds that the cascade has."""
+    small, large = (
+        select(rows, cascade["dataset"], name, cascade[epochs], method)
+        for name, epochs in zip(dict.fromkeys(cascade["members"]), ("small_epochs", "large_epochs"), strict=True)
+    )
+    both = {row["seed"] for row in small} & {row["seed"] for row in large}
+    return [row for row in (*small, *large) if row["backbone"] == backbone and row["seed"] in both]
+
+
+def trained(cascade: Row) -> list[str]:
+    """Each kind of network of a cascade, with the epochs it was trained for."""
+    small, large = dict.fromkeys(cascade["members"])
+    return [f"{title(small)} of {cascade['small_epochs']}", f"{title(large)} of {cascade['large_epochs']}"]
+
+
+def before_three(cascade: Row) -> bool:
+    """Whether two small members stand before the ensemble of three that it is compared with."""
+    small, large = cascade["members"][0], cascade["members"][-1]
+    return bool(cascade["members"] == [small] * 2 + [large] * 3)
+
+
+def worth_showing(cascade: Row) -> tuple[int, int, int]:
+    """What a cascade is chosen by: most seeds, up to three, and of these the longest training."""
+    return min(cascade["seeds"], 3), cascade["large_epochs"], cascade["small_epochs"]

@@ -1,0 +1,1 @@
+"""Questions answered by replaying the banks of packed runs: nothing is trained here but policies."""

@@ -61,7 +61,7 @@ class Compiled(Backend):
         self.capturable = device.type == "cuda"
         self.keeps_inputs = isinstance(member, Member)
         self._member: Callable[[Tensor], Tensor] = torch.compile(member)
-        self._sizes: set[int] = set()
+        self._compiled: set[tuple[int, bool]] = set()
 
     @classmethod
     def load(cls, member: Callable[[Tensor], Tensor], inputs: Tensor, *, precision: Precision = "fp32") -> Self:
@@ -73,13 +73,14 @@ class Compiled(Backend):
     @torch.no_grad()
     def run(self, inputs: Tensor) -> Tensor:
         inputs = inputs.detach()  # no view: what is compiled for a view serves views of as large tensors alone
-        if len(inputs) in self._sizes:
+        kind = (len(inputs), bool(inputs.storage_offset() > 0))  # torch compiles apart what begins its memory
+        if kind in self._compiled:
             return as_heads(self._member(inputs))
         with compiling(frozen=self.device.type == "cpu"):
             if len(inputs) > 1:
                 torch._dynamo.maybe_mark_dynamic(inputs, 0)
             output = as_heads(self._member(inputs))
-        self._sizes.add(len(inputs))
+        self._compiled.add(kind)
         return output
 
 

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from irene.errors import OptionError
+from irene.runtime.recorder import gpu_ms
 
 Plans = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -96,16 +97,8 @@ def measure(program: Callable[[], None], device: torch.device) -> float:
 
 
 def _time(program: Callable[[], None], device: torch.device) -> float:
-    if device.type != "cuda":
-        start = time.perf_counter()
-        program()
-        return 1000 * (time.perf_counter() - start)
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    stream = torch.cuda.current_stream(device)
-    program()  # the first timed call shall not wait for the host
-    first.record(stream)
-    for _ in range(_IN_A_ROW):
-        program()
-    last.record(stream)
-    last.synchronize()
-    return float(first.elapsed_time(last)) / _IN_A_ROW
+    if device.type == "cuda":
+        return gpu_ms(program, device, _IN_A_ROW)
+    start = time.perf_counter()
+    program()
+    return 1000 * (time.perf_counter() - start)

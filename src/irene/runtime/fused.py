@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable
+from functools import partial
 from typing import final
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from irene.runtime.recorder import gpu_ms
 from irene.runtime.traces import called, read_once, trace, writes
 
 _RELUS = (F.relu, torch.relu)
@@ -46,7 +47,9 @@ class ConvReLU(nn.Module):
         if not x.is_cuda or torch.compiler.is_compiling() or not self._takes(x, shortcut):
             return self._in_steps(x, shortcut)
         if torch.backends.cudnn.benchmark and x.shape not in self._apart:
-            self._apart[x.shape] = _time(self._in_steps, x, shortcut) < _time(self._in_one, x, shortcut)
+            ways = (partial(way, x, shortcut) for way in (self._in_steps, self._in_one))
+            in_steps_ms, in_one_ms = (gpu_ms(way, x.device, _REPEATS) for way in ways)
+            self._apart[x.shape] = in_steps_ms < in_one_ms
         way = self._in_steps if self._apart.get(x.shape, False) else self._in_one
         return way(x, shortcut)
 
@@ -77,19 +80,6 @@ class ConvReLU(nn.Module):
         return torch.cudnn_convolution_add_relu(
             x, weight, shortcut, 1.0, bias, stride, padding, conv.dilation, conv.groups
         )
-
-
-def _time(work: Callable[[Tensor, Tensor | None], Tensor], x: Tensor, shortcut: Tensor | None) -> float:
-    """Milliseconds that a GPU needs for this a few times over."""
-    work(x, shortcut)
-    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    stream = torch.cuda.current_stream(x.device)
-    start.record(stream)
-    for _ in range(_REPEATS):
-        work(x, shortcut)
-    stop.record(stream)
-    stop.synchronize()
-    return float(start.elapsed_time(stop))
 
 
 def fused(module: nn.Module) -> nn.Module:

@@ -60,8 +60,7 @@ class Compiled(Backend):
         self.precision = precision
         self.capturable = device.type == "cuda"
         self.keeps_inputs = isinstance(member, Member)
-        self._member: Callable[[Tensor], Tensor] = torch.compile(member)
-        self._compiled: set[tuple[int, bool]] = set()
+        self._member = _CompiledForBatches(member, frozen=device.type == "cpu")
 
     @classmethod
     def load(cls, member: Callable[[Tensor], Tensor], inputs: Tensor, *, precision: Precision = "fp32") -> Self:
@@ -72,14 +71,27 @@ class Compiled(Backend):
 
     @torch.no_grad()
     def run(self, inputs: Tensor) -> Tensor:
+        return as_heads(self._member(inputs))
+
+
+@final
+class _CompiledForBatches:
+    """A function of a batch, compiled: torch is made ready for it at each new number of samples, and only then."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor], *, frozen: bool = False) -> None:
+        self._function: Callable[[Tensor], Tensor] = torch.compile(function)
+        self._frozen = frozen
+        self._compiled: set[tuple[int, bool]] = set()
+
+    def __call__(self, inputs: Tensor) -> Tensor:
         inputs = inputs.detach()  # no view: what is compiled for a view serves views of as large tensors alone
         kind = (len(inputs), bool(inputs.storage_offset() > 0))  # torch compiles apart what begins its memory
         if kind in self._compiled:
-            return as_heads(self._member(inputs))
-        with compiling(frozen=self.device.type == "cpu"):
+            return self._function(inputs)
+        with compiling(frozen=self._frozen):
             if len(inputs) > 1:
                 torch._dynamo.maybe_mark_dynamic(inputs, 0)
-            output = as_heads(self._member(inputs))
+            output = self._function(inputs)
         self._compiled.add(kind)
         return output
 
@@ -146,15 +158,12 @@ class _Normalised(nn.Module):
         self._layout = layout
         self._channels = channels
         # One kernel in place of six.
-        self._call: Callable[[Tensor], Tensor] = torch.compile(self._made) if generates_kernels() else self._made
+        self._compiled = _CompiledForBatches(self._made) if generates_kernels() else None
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if not inputs.is_cuda or torch.compiler.is_compiling():
+        if self._compiled is None or not inputs.is_cuda or torch.compiler.is_compiling():
             return self._made(inputs)
-        with compiling():
-            if len(inputs) > 1:
-                torch._dynamo.maybe_mark_dynamic(inputs, 0)
-            return self._call(inputs)
+        return self._compiled(inputs)
 
     def _made(self, inputs: Tensor) -> Tensor:
         values: Tensor = self._normalise(inputs)

@@ -203,7 +203,7 @@ class Stages:
         going_B = index_B != self.spare
         place_B = going_B.cumsum(0)
         target_B = torch.where(going_B, place_B - 1, rows)
-        kept = index_B.new_full((rows + 1,), self.spare).index_put((target_B,), index_B)
+        kept = index_B.new_full((rows + 1,), self.spare).scatter(0, target_B, index_B)
         if place is not None:
             self.keys[after : after + 1].copy_(torch.where(going_B.any(), place + place_B[-1], 0))
         if stage == 0:

@@ -12,6 +12,7 @@ import argparse
 import statistics
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,16 +132,23 @@ def add_utilities(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def progress(run: Packed) -> dict[str, Any]:
-    """Seconds an epoch of each member, and S(t) and the expected cost over training."""
+    """Seconds an epoch of each member and how they vary, and S(t) and the expected cost over training."""
     wanted = ("S2", "S3", "S4", "expected_members", "price")
+    lines = run.epochs()
     return {
         stage: {
-            "median_epoch_s": round(statistics.median(line["seconds"] for line in lines), 4),
-            **{key: [round(line[key], 4) for line in lines] for key in wanted if key in lines[0]},
+            "median_epoch_s": round(statistics.median(seconds), 4),
+            "epoch_s_unsteady": round(unsteady(seconds), 4),
+            **{key: [round(line[key], 4) for line in lines[stage]] for key in wanted if key in lines[stage][0]},
         }
-        for stage, lines in run.epochs().items()
-        if stage.startswith("member") and "fold" not in stage
+        for stage, seconds in run.epoch_seconds().items()
     }
+
+
+def unsteady(seconds: Sequence[float]) -> float:
+    """How far apart the first and the last decile are, over the median: large where neighbours came and went."""
+    deciles = statistics.quantiles(seconds, n=10)
+    return (deciles[-1] - deciles[0]) / statistics.median(seconds)
 
 
 def speed(run: Packed) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import pytest
 import torch
@@ -329,6 +329,22 @@ def test_the_compiled_piece_is_whole_and_compiled_once(monkeypatch: pytest.Monke
         for size in (1, 2, 3, 16, 17, 40):
             same(engine.predict(inputs[:size]), cascade.predict(inputs[:size]))
     assert engine.recorded == 3 * 4
+
+
+def test_it_does_without_compiling_where_torch_cannot(monkeypatch: pytest.MonkeyPatch, same: Same) -> None:
+    def no_compiler(*_: object) -> NoReturn:
+        raise RuntimeError("Failed to find C compiler")
+
+    monkeypatch.setattr(stages, "fuses_on", lambda device: True)
+    monkeypatch.setattr(stages.torch, "compile", partial(torch.compile, backend=no_compiler))
+    inputs = torch.randn(40, 5)
+    cascade = Cascade(mlps(), Margin(0.08))
+    options = EngineOptions(largest=16, buckets=(4, 8))
+    with pytest.warns(UserWarning, match="runs slower without it.*Failed to find C compiler"):
+        engine = Engine(cascade, inputs[:1], options=options)
+    same(engine.predict(inputs), cascade.predict(inputs))
+    with pytest.raises(Exception, match="Failed to find C compiler"):  # who asks for it by name is told
+        Engine(cascade, inputs[:1], options=replace(options, fuse=True))
 
 
 @pytest.mark.parametrize("made", [False, True])

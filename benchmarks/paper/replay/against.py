@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from comparison import at_cost, joined, threshold_for
-from names import title
+from names import ALL_IMAGES, title
 from torch import Tensor
 
 from irene.calibration.frontier import Frontier, frontier
@@ -92,8 +92,17 @@ def against(study: Study, irene: str, folds: str) -> dict[str, Any]:
         if first:
             both = [rights([own_curve(run) for run in runs]) for runs in (first, second)]
             about["folds"] = {"seeds": len(first), "gain": points(*both)}
+        unheld = study.of(setting._replace(images=ALL_IMAGES), folds)
+        first, second = common_seeds(unheld, study.of(setting, irene))
+        if first:
+            both = [rights([own_curve(run) for run in runs]) for runs in (first, second)]
+            about["unheld"] = {"seeds": len(first), "gain": points(*both), "cost": realised_cost(first)}
         found[setting.slug] = about
     return found
+
+
+def realised_cost(runs: Sequence[Packed]) -> float:
+    return fmean(run.figures["test"]["cost"] for run in runs)
 
 
 def asked_and_realised(study: Study, *labels: str) -> dict[str, Any]:
@@ -101,7 +110,7 @@ def asked_and_realised(study: Study, *labels: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for setting in study.settings():
         for label in labels:
-            runs = study.of(setting, label)
+            runs = [run for run in study.of(setting, label) if run.has_heldout]
             if runs:
                 found[f"{setting.slug}: {label}"] = [_realised(run) for run in runs]
     return found

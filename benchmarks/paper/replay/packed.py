@@ -20,6 +20,7 @@ from irene.training.afterwards import selector_fitter
 
 TABLE_MEMBERS = 3  # of every ensemble in the paper's tables
 ALONE = 0.8  # of the fastest training of a backbone: a run that was slower shared the card with others
+STEADY = 2.0  # times the first member's epoch: where a later one took longer, others came to the card on the way
 
 
 class Setting(NamedTuple):
@@ -99,6 +100,14 @@ class Packed(Run):
             return f"at {self.own['cost'] / R18_FLOPS:.2g} ResNet-18 FLOPs"
         return f"at {self.own['cost']:g}"
 
+    def epoch_seconds(self) -> dict[str, list[float]]:
+        """Seconds of every epoch by member, without the models of folds."""
+        return {
+            stage: [float(line["seconds"]) for line in lines]
+            for stage, lines in self.epochs().items()
+            if stage.startswith("member") and "fold" not in stage
+        }
+
     def rate(self) -> float:
         """FLOPs of plain training a second: of the first stage, which no method makes dearer than its network is."""
         first = next(iter(self.epochs().values()))
@@ -129,6 +138,10 @@ class Study:
     def alone(self, run: Packed) -> bool:
         """Whether a run had the card to itself, so that its time says something."""
         fastest = max(other.rate() for other in self.runs if other.backbones[0] == run.backbones[0])
+        if len(set(run.backbones)) == 1:
+            first, *later = [statistics.median(seconds) for seconds in run.epoch_seconds().values()]
+            if max(later, default=0.0) > STEADY * first:
+                return False
         return run.rate() >= ALONE * fastest
 
 

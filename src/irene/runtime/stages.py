@@ -29,7 +29,7 @@ from irene.runtime.buckets import CostTable, Plans, bucket_sizes, check_buckets,
 from irene.runtime.chain import Chain, Places
 from irene.runtime.recorder import Program, Recorder
 from irene.runtime.switches import CannotSwitch, can_switch
-from irene.runtime.torch_backend import compiling, generates_kernels
+from irene.runtime.torch_backend import compiling, failed_to_compile, generates_kernels
 from irene.types import Prediction
 
 _LARGEST_PAIR = 256  # samples: with more, one member alone fills a GPU
@@ -71,7 +71,7 @@ class Stages:
         self.backends = tuple(backends)
         self.spare = slots
         self.largest = largest
-        self._fused = self.device.type == "cuda" and generates_kernels() if fuse is None else fuse
+        self._fused = fuses_on(self.device) if fuse is None else fuse
         self._whole_batches = whole_batches
         self._pairs = pairs
         self.sizes = self._bucket_sizes(buckets)
@@ -100,7 +100,7 @@ class Stages:
         )
         self._programs: dict[tuple[int, int, int], Program] = {}
         self._planned: dict[tuple[int, int, float], Plans] = {}  # made when first asked for
-        self.costs = self._warm_up()
+        self.costs = self._warm_up() if fuse is not None else self._warm_up_fused_or_not()
         self.chain = self._chained()
 
     @property
@@ -258,6 +258,18 @@ class Stages:
         except CannotSwitch:
             return None
 
+    def _warm_up_fused_or_not(self) -> CostTable | None:
+        """Warm up, and do without fusing where torch turns out not to be able to compile here."""
+        try:
+            return self._warm_up()
+        except Exception as error:
+            if not self._fused or not failed_to_compile(error):
+                raise
+        self._fused = False
+        self._settle = self._settled
+        self._programs.clear()
+        return self._warm_up()
+
     @torch.no_grad()
     def _warm_up(self) -> CostTable | None:
         """Record and time every stage in every bucket, the largest first, whose memory the others then share."""
@@ -291,6 +303,11 @@ class Stages:
                     f"the {self.rule.policy.name} policy must remember tensors of the same names, shapes and types at "
                     f"every step, got {told[0]} and then {told[1]}"
                 )
+
+
+def fuses_on(device: torch.device) -> bool:
+    """Whether features, policy and lists are compiled into a few kernels unless the user says otherwise."""
+    return device.type == "cuda" and generates_kernels()
 
 
 def load_backends(

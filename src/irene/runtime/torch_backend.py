@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -101,6 +102,21 @@ def generates_kernels() -> bool:
     return torch.cuda.is_available() and find_spec("triton") is not None
 
 
+def failed_to_compile(error: Exception) -> bool:
+    """Whether torch's compiler failed, of which a warning is then given: without a C compiler, say, as in many images.
+
+    What was to be compiled can run as it is, only slower.
+    """
+    from torch._dynamo.exc import TorchDynamoException
+
+    if not isinstance(error, TorchDynamoException):
+        return False
+    cause = getattr(error, "inner_exception", error)
+    reason = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
+    warnings.warn(f"torch could not compile a part of the engine, which runs slower without it: {reason}", stacklevel=2)
+    return True
+
+
 @contextmanager
 def compiling(*, frozen: bool = False) -> Iterator[None]:
     """How torch compiles what is called inside; `frozen` folds weights in, which pays on a CPU."""
@@ -163,7 +179,13 @@ class _Normalised(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         if self._compiled is None or not inputs.is_cuda or torch.compiler.is_compiling():
             return self._made(inputs)
-        return self._compiled(inputs)
+        try:
+            return self._compiled(inputs)
+        except Exception as error:
+            if not failed_to_compile(error):
+                raise
+            self._compiled = None
+            return self._made(inputs)
 
     def _made(self, inputs: Tensor) -> Tensor:
         values: Tensor = self._normalise(inputs)

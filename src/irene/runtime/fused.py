@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import operator
 from functools import partial
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor, fx, nn
@@ -24,6 +24,7 @@ _RELUS = (F.relu, torch.relu)
 _SUMS = (operator.add, operator.iadd, torch.add)
 _REPEATS = 5
 _CHANNELS = 8  # tensor cores take channels by eights
+_FASTER_APART: dict[tuple[Any, ...], bool] = {}  # kinds of convolutions for which cuDNN has no good kernel in one piece
 
 
 @final
@@ -38,7 +39,6 @@ class ConvReLU(nn.Module):
         self.missing = _CHANNELS - conv.in_channels if conv.groups == 1 and conv.in_channels < _CHANNELS else 0
         if self.missing:
             conv.weight = nn.Parameter(F.pad(conv.weight, (0, 0, 0, 0, 0, self.missing)), requires_grad=False)
-        self._apart: dict[tuple[int, ...], bool] = {}  # input shapes for which cuDNN has no good kernel in one piece
 
     def forward(self, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
         if self.missing and x.shape[1] < _CHANNELS:
@@ -46,12 +46,19 @@ class ConvReLU(nn.Module):
         # A compiler fuses what it sees.
         if not x.is_cuda or torch.compiler.is_compiling() or not self._takes(x, shortcut):
             return self._in_steps(x, shortcut)
-        if torch.backends.cudnn.benchmark and x.shape not in self._apart:
+        kind = self._kind(x, shortcut)
+        if torch.backends.cudnn.benchmark and kind not in _FASTER_APART:
             ways = (partial(way, x, shortcut) for way in (self._in_steps, self._in_one))
             in_steps_ms, in_one_ms = (gpu_ms(way, x.device, _REPEATS) for way in ways)
-            self._apart[x.shape] = in_steps_ms < in_one_ms
-        way = self._in_steps if self._apart.get(x.shape, False) else self._in_one
+            _FASTER_APART[kind] = in_steps_ms < in_one_ms
+        way = self._in_steps if _FASTER_APART.get(kind, False) else self._in_one
         return way(x, shortcut)
+
+    def _kind(self, x: Tensor, shortcut: Tensor | None) -> tuple[Any, ...]:
+        """All that the time of this convolution depends on; the members of an ensemble have the same ones."""
+        conv = self.conv
+        made = (conv.weight.shape, conv.stride, conv.padding, conv.dilation, conv.groups)
+        return (x.device, x.dtype, x.shape, x.stride(), made, shortcut is not None)
 
     def _takes(self, x: Tensor, shortcut: Tensor | None) -> bool:
         """Whether one kernel can add the shortcut: it knows nothing of broadcasting and of mixed types."""

@@ -28,6 +28,7 @@ from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.weights import fit_aggregation
 from irene.halting import maths
 from irene.halting.features import FEATURES, feature_table
+from irene.halting.linear import logistic
 from irene.halting.quality import quality
 from irene.halting.rule import Aggregation
 from irene.halting.trajectory import Trajectory
@@ -48,9 +49,9 @@ KINDS = {
 
 
 class Conditioned(nn.Module):
-    """IRENE's selector with one more input; like it, it begins as a threshold on the margin."""
+    """IRENE's selector with one more input; like it, it begins as a change predictor."""
 
-    def __init__(self, features_NTF: Tensor) -> None:
+    def __init__(self, features_NTF: Tensor, answers_NTK: Tensor) -> None:
         super().__init__()
         rows_MF = features_NTF.flatten(0, 1)
         self.mean_F = torch.cat([rows_MF.mean(0), torch.tensor([(LEAST + MOST) / 2])])
@@ -59,9 +60,13 @@ class Conditioned(nn.Module):
         self.out = nn.Linear(HIDDEN, 1)
         self.skip = nn.Linear(len(self.mean_F), 1, bias=False)
         with torch.no_grad():
-            for parameter in (self.out.weight, self.out.bias, self.skip.weight):
+            for parameter in (self.out.weight, self.skip.weight):
                 parameter.zero_()
-            self.skip.weight[0, NAMES.index("margin")] = 1.0
+            stays_NT = answers_NTK.argmax(2) == answers_NTK[:, -1:].argmax(2)
+            scaled_NTF = (features_NTF - self.mean_F[:-1]) / self.std_F[:-1]
+            weight_F, bias = logistic(scaled_NTF[:, :-1].flatten(0, 1), stays_NT[:, :-1].flatten())
+            self.skip.weight[0, :-1] = weight_F
+            self.out.bias.fill_(bias)
 
     def forward(self, features_BTF: Tensor, price_B: Tensor) -> Tensor:
         """(B, T) halting logits at a logarithm of the price for each sample."""
@@ -80,7 +85,7 @@ def fit(bank: Bank, mean: Aggregation, unit: CostUnit, seed: int) -> Conditioned
     regret_NT = losses.regret(answers_NTK, bank.task)
     costs_T = cost_vector(bank.costs, unit)
     costs_T = costs_T / costs_T.max()
-    model = Conditioned(features_NTF)
+    model = Conditioned(features_NTF, answers_NTK)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS * (len(bank) // BATCH))
     for _ in range(EPOCHS):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 # Lowest first. A module may import from its own layer and from those before it.
 LAYERS = (
-    ("errors", "files", "types"),
+    ("errors", "devices", "files", "types"),
     ("models", "data", "halting"),
     ("cascade", "mixture", "bank", "bank_files", "point", "run", "run_files"),
     ("calibration",),

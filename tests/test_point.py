@@ -8,14 +8,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from torch import Tensor
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
-from irene.errors import CalibrationError
+from irene.cascade import Cascade
+from irene.errors import CalibrationError, OptionError
 from irene.halting.registry import POLICIES
 from irene.point import OperatingPoint
 
@@ -69,6 +73,22 @@ def test_builds_the_cascade_that_was_calibrated(
     assert not members[2].asked  # it comes too late for 9 ms
     with pytest.raises(CalibrationError, match="needs members 0 to 1, got 1"):
         point.cascade(members[:1])
+
+
+def test_takes_the_models_that_a_cascade_takes() -> None:
+    x = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+    y = (x[:, 0] + x[:, 1] * x[:, 2] > 0).astype(int)
+    models = [LogisticRegression().fit(x, y), GaussianNB().fit(x, y)]
+    whole = Cascade.from_members(models)
+    point = fit_policy(Bank.of(whole, torch.from_numpy(x), torch.from_numpy(y)), "margin", cost=1.5)
+    adapted = point.cascade(whole.members)
+    assert adapted.members == whole.members  # they are members already
+    one, other = (cascade.predict(x) for cascade in (point.cascade(models), adapted))
+    assert torch.equal(one.outputs, other.outputs)
+    assert torch.equal(one.members_used, other.members_used)
+    regressors = [LinearRegression().fit(x, y)] * 2
+    with pytest.raises(OptionError, match="the task is classification and the scikit-learn members are for regression"):
+        point.cascade(regressors)
 
 
 def test_another_format_is_refused(lifelike_bank: Callable[..., Bank]) -> None:

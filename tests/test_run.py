@@ -226,6 +226,14 @@ def test_operating_points_live_in_the_run(run_path: Path, make_bank: Callable[..
     assert cascade.costs == COSTS
 
 
+def test_a_device_that_is_not_there_is_refused(run_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    mixture = write_run(tmp_path / "mixture", Never(), gate=True)
+    for use in (Run.open(run_path).cascade, Run.open(run_path).predictor, mixture.predictor):
+        with pytest.raises(OptionError, match="device cuda was asked for and torch sees none here"):
+            use("cuda")
+
+
 def test_points_that_cannot_be_had_are_named(run_path: Path, make_bank: Callable[..., Bank]) -> None:
     run = Run.open(run_path)
     with pytest.raises(RunError, match=r"no operating point is called 'fast' \(there are: none\); make it with"):

@@ -77,12 +77,15 @@ def rows_of(run: Packed, *, alone: bool) -> list[dict[str, Any]]:
     def row(method: str, figures: dict[str, Any], **changes: Any) -> dict[str, Any]:
         return {**about, "method": method, **{key: figures[key] for key in KEPT}, **changes}
 
-    if run.method != "average":
+    if run.method != "average" and not run.ends_on_heldout:
         return [row(run.label, run.figures["test"])]
     test = run.bank("test")
 
     def replayed(bank: Bank, policy: Policy | None = None, aggregation: Aggregation | None = None) -> dict[str, Any]:
         return figures_of(bank.replay(policy, aggregation), bank.targets, bank.costs)
+
+    if run.method != "average":
+        return [row(run.label, replayed(test, run.policy(), run.aggregation))]
 
     count = len(run.backbones)
     size = run.label.removeprefix("average")

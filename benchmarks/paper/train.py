@@ -34,9 +34,10 @@ from training.packing import pack, pack_weights
 
 from irene.data import Data
 from irene.data.stratify import take_aside
+from irene.devices import pick_device
 from irene.evaluation.banks import bank_of
 from irene.run import Run
-from irene.training.train import pick_device, train
+from irene.training.train import train
 
 
 def add_corrupted(run: Run, job: Job, data: Data, count: int) -> None:

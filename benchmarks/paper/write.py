@@ -22,7 +22,7 @@ from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
 from pages.rows import networks, spread, trained
 
 HERE = Path(__file__).resolve().parent
-IRENE_RUN = re.compile(r"cifar\d+-resnet\d+-irene-s0-e\d+")
+IRENE_RUN = re.compile(r"cifar\d+-resnet\d+-irene-s\d+-e\d+")
 HEADLINE = re.compile(r"(<!-- headline -->\n).*?(<!-- /headline -->)", re.DOTALL)
 
 
@@ -63,10 +63,8 @@ def headline(study: dict[str, Any]) -> str:
 
 def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str) -> str:
     rows = study["rows"]
-    name = next(name for name in study["training"] if IRENE_RUN.fullmatch(name))
-    stages = study["training"][name]
-    first = stages["member-1"]["median_epoch_s"]
-    ratios = [(stage, found["median_epoch_s"] / first) for stage, found in stages.items() if stage != "member-1"]
+    irenes = {name: stages for name, stages in study["training"].items() if IRENE_RUN.fullmatch(name)}
+    name, stages = next((name, stages) for name, stages in irenes.items() if "-s0-" in name)
     parts = {
         "hardware": ", ".join(dict.fromkeys(row["hardware"] for row in rows)),
         "conclusions": conclusions(study),
@@ -81,11 +79,23 @@ def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str) 
         "figures": figure_list(pictures),
         "speed": tables.speed_table(study["speed"]),
         "times": tables.time_table(rows),
-        "ratios": ", ".join(f"t = {stage.split('-')[1]}: {ratio:.2f}" for stage, ratio in ratios),
+        "ratios": epoch_ratios(irenes),
         "halting_of": setting_title("-".join(name.split("-")[i] for i in (0, 1, -1))),
         "halting": tables.halting_table(stages),
     }
     return filled(HERE / "pages/results.md.in", parts)
+
+
+def epoch_ratios(irenes: dict[str, dict[str, Any]]) -> str:
+    """How much longer an epoch of a later member takes, in the run whose neighbours on the card changed least."""
+
+    def unsteady(name: str) -> float:
+        return max(float(stage["epoch_s_unsteady"]) for stage in irenes[name].values())
+
+    name = min(irenes, key=unsteady)
+    first, *later = [stage["median_epoch_s"] for stage in irenes[name].values()]
+    ratios = ", ".join(f"t = {t}: {seconds / first:.2f}" for t, seconds in enumerate(later, 2))
+    return f"{ratios}\n(medians of `{name}`, of all runs of IRENE the one whose epochs varied least)"
 
 
 def figure_list(pictures: dict[str, dict[str, Any]]) -> str:

@@ -25,11 +25,12 @@ from irene.cascade import Cascade
 from irene.data.arrays import as_inputs, in_memory
 from irene.data.samples import Data, Samples
 from irene.data.splits import split
+from irene.devices import pick_device
 from irene.errors import DataError, OptionError
 from irene.mixture import Mixture
 from irene.training.methods import METHODS
 from irene.training.options import LoopOptions, OptimizerKind, OptimizerOptions
-from irene.training.train import TrainOptions, pick_device, train
+from irene.training.train import TrainOptions, train
 from irene.types import Prediction, Task
 
 Array = NDArray[Any]

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from irene.cascade import Cascade, MemberLike
+from irene.cascade import Cascade
 from irene.errors import CalibrationError
 from irene.halting import registry
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
+from irene.models.adapters import as_members
 from irene.types import Cost, Task
 
 FORMAT = 1  # of what `to_dict` writes
@@ -47,16 +48,20 @@ class OperatingPoint:
     date: str = field(default_factory=_now)  # ISO 8601, UTC
     version: int = 1  # counted up each time a run's point of this name is calibrated again
 
-    def cascade(self, members: Sequence[MemberLike], costs: Sequence[Cost] | None = None) -> Cascade:
-        """The cascade that works at this point, from all members in the order of the bank."""
+    def cascade(self, members: Sequence[Any], costs: Sequence[Cost] | None = None) -> Cascade:
+        """The cascade that works at this point, from all members in the order of the bank.
+
+        They may be of every kind that `Cascade.from_members` takes.
+        """
         if max(self.members) >= len(members):
             raise CalibrationError(f"this point needs members 0 to {max(self.members)}, got {len(members)} members")
+        used, task = as_members([members[i] for i in self.members], self.task)
         return Cascade(
-            [members[i] for i in self.members],
+            used,
             self.policy,
             aggregation=self.aggregation,
             costs=None if costs is None else [costs[i] for i in self.members],
-            task=self.task,
+            task=task,
         )
 
     def to_dict(self) -> dict[str, Any]:

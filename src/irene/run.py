@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from irene import run_files
 from irene.bank import Bank
 from irene.cascade import Cascade, MemberLike
+from irene.devices import pick_device
 from irene.errors import OptionError, RunError
 from irene.files import write_atomically, write_json
 from irene.halting import registry
@@ -153,7 +154,7 @@ class Run:
         """The ensemble, ready to predict on a device, at an operating point if one is named."""
         if "gate" not in self.manifest or point is not None:
             return self.cascade(device, point=point)
-        entry = self.manifest["gate"]
+        entry, device = self.manifest["gate"], pick_device(device)
         gate = self._load_member(entry).to(device)
         members = [member.to(device) for member in self.members()]
         return Mixture(members, gate, top=entry["top"], costs=self.costs, task=self.task)
@@ -166,6 +167,7 @@ class Run:
             raise RunError(f"{self.path}: a {self.method} run has a gate and no order; use predictor()")
         if policy is not None and point is not None:
             raise OptionError(f"give a policy or the operating point {point}, which has its own, not both")
+        device = pick_device(device)
         members = [self._runnable(entry, device) for entry in self.manifest["members"]]
         if point is not None:
             calibrated = self.point(point)
@@ -256,7 +258,7 @@ class Run:
     def _save_module(self, file: str, module: nn.Module) -> dict[str, str]:
         return run_files.write_tensors(self.path, file, module.state_dict())
 
-    def _runnable(self, entry: dict[str, Any], device: str | torch.device) -> MemberLike:
+    def _runnable(self, entry: dict[str, Any], device: torch.device) -> MemberLike:
         if entry.get("kind") == "onnx":
             return OnnxFile(run_files.check(self.path, entry["file"], entry["sha256"]))
         return self._load_member(entry).to(device)

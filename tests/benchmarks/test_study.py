@@ -175,15 +175,12 @@ def test_figures_are_measured_on_packed_runs(study: Study) -> None:
     assert found["curves"][slug]["runs"] == ["irene-0", "irene-1"]
 
 
-def test_a_selector_that_was_not_packed_is_fitted_anew(study: Study) -> None:
-    run = next(run for run in study.runs if run.method == "irene")
-    kept = run.policy()
-    (run.path / "policy.safetensors").rename(run.path / "hidden")
-    again = run.policy()
-    (run.path / "hidden").rename(run.path / "policy.safetensors")
-    assert again.name == kept.name == "selector"
+def test_the_end_of_training_on_heldout_outputs_is_done_over(study: Study) -> None:
+    run = next(run for run in study.runs if run.ends_on_heldout)
+    trained, again = Run.open(run.path).policy(), run.policy()
+    assert again.name == trained.name == "selector"
     test = run.bank("test")
-    costs = [float(test.replay(policy, run.aggregation).cost.mean()) for policy in (kept, again)]
+    costs = [float(test.replay(policy, run.aggregation).cost.mean()) for policy in (trained, again)]
     assert costs[0] == pytest.approx(costs[1], abs=0.25)
 
 

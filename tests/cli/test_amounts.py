@@ -52,8 +52,8 @@ def test_what_is_no_amount_is_refused() -> None:
         (lambda: amounts.milliseconds("soon", "--p99"), "--p99 takes a time"),
         (lambda: amounts.milliseconds("mss", "--p99"), "--p99 takes a time"),
         (lambda: amounts.cost("low", None), "--cost takes a number"),
-        (lambda: amounts.cost("3ms", "flops"), "--cost 3ms is a time and --unit is flops"),
-        (lambda: amounts.cost("3", "watts"), "--unit must be one of members, flops, ms"),
+        (lambda: amounts.cost("3ms", "flops"), "--cost 3ms is a time and --cost-unit is flops"),
+        (lambda: amounts.cost("3", "watts"), "--cost-unit must be one of members, flops, ms"),
     ):
         with pytest.raises(OptionError, match=words):
             call()

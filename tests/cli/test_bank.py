@@ -57,7 +57,7 @@ def test_from_parquet_with_costs_and_labels(irene: Irene, bank: Bank, tmp_path: 
     run = Run.open(tmp_path / "run")
     assert [(cost.flops, cost.ms) for cost in run.costs] == [(70e6, 1.0), (1.1e9, 2.0), (1.1e9, 2.0)]
     assert len(run.bank("heldout")) == 400
-    assert irene("calibrate", tmp_path / "run", "--cost", "500M", "--unit", "flops").code == 0
+    assert irene("calibrate", tmp_path / "run", "--cost", "500M", "--cost-unit", "flops").code == 0
 
 
 def test_a_second_file_brings_the_other_split(irene: Irene, bank: Bank, tmp_path: Path) -> None:

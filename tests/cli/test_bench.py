@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from irene.cli.bench_output import why_low
+from irene.cli.bench_output import draw, why_low
 from irene.run import Run
 from irene.runtime.bench import Row
 
@@ -42,6 +43,32 @@ def test_table(irene: Irene, run_folder: Path) -> None:
     ]
     assert "eager:bf16, batch 2, engine:" in done.err
     assert done.err.startswith("timing eager:bf16 in batches of 2: 5 rows of 0 s or more")
+
+
+def test_a_run_that_never_stops_early_is_timed_at_a_cost(irene: Irene, table_run: Path) -> None:
+    done = irene("bench", table_run, "--quick", "--batch", "16", "--cost", "1.5", "--json")
+    assert done.json["policy"] == "margin"
+    assert done.json["rows"][-1]["mean_cost"] == pytest.approx(1.5, abs=0.35)  # of 16 samples
+    assert "the run never stops early, so for --cost 1.5 the margin policy stops its samples" in done.err
+    for flags in ((), ("--cost", "2")):
+        whole = irene("bench", table_run, "--quick", "--batch", "16", *flags, "--json")
+        assert whole.json["policy"] == "never"
+        assert whole.json["rows"][-1]["mean_cost"] == 2
+        assert "never stops" not in whole.err
+
+
+def test_a_run_without_test_samples_needs_a_cost(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(run_folder, tmp_path / "run")
+    Run.open(tmp_path / "run").write(figures={})
+    words = "has no test samples that tell how many members are used: give --cost"
+    assert words in irene("bench", tmp_path / "run", "--quick").mistake
+
+
+def test_a_picture_is_written_the_same_every_time(tmp_path: Path) -> None:
+    rows = measured((1, 1.0, 2.0), (8, 2.0, 3.0))
+    (first,) = draw(rows, None, tmp_path / "first.svg")
+    (second,) = draw(rows, None, tmp_path / "deep" / "second.svg")
+    assert first.read_bytes() == second.read_bytes()
 
 
 def measured(*batches: tuple[int, float, float]) -> list[Row]:
@@ -85,3 +112,4 @@ def test_mistakes(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
     assert "a backend is one of" in irene("bench", run_folder, "--quick", "--backend", "fast").mistake
     assert "pictures are written as" in irene("bench", run_folder, "--quick", "--out", tmp_path / "a.txt").mistake
     assert "not a run" in irene("bench", tmp_path).mistake
+    assert "--cost is from 1 to the 3 members of the run, got 4" in irene("bench", run_folder, "--cost", "4").mistake

@@ -125,10 +125,10 @@ def test_a_selector_is_fitted_where_there_is_none_or_a_promise_needs_fresh_sampl
     ("wish", "asked"),
     [
         (("--max-drop", "0.5%"), {"max_drop": 0.005, "unit": "members"}),
-        (("--max-drop", "0.5%", "--unit", "flops", "--weights"), {"max_drop": 0.005, "unit": "flops"}),
+        (("--max-drop", "0.5%", "--cost-unit", "flops", "--weights"), {"max_drop": 0.005, "unit": "flops"}),
         (("--risk", "2%", "--confidence", "80%"), {"risk": 0.02, "unit": "members", "confidence": 0.8}),
         (("--p99", "12ms"), {"p99": 12.0, "unit": "ms", "confidence": 0.9}),
-        (("--cost", "3M", "--unit", "flops"), {"cost": 3e6, "unit": "flops"}),
+        (("--cost", "3M", "--cost-unit", "flops"), {"cost": 3e6, "unit": "flops"}),
         (("--cost", "6ms"), {"cost": 6.0, "unit": "ms"}),
         (
             ("--cost", "2", "--guaranteed", "--policy", "margin"),
@@ -169,7 +169,7 @@ def test_wishes_that_cannot_be_met_name_the_nearest(irene: Irene, run: Path, out
         (run, ("--cost", "0.5"), "the nearest possible is 1"),
         (run, ("--risk", "0.1%"), "the nearest possible is 9.527%"),
         (outputs, ("--p99", "0.5ms"), "the nearest possible is 2 ms"),
-        (outputs, ("--cost", "99", "--unit", "ms"), "the nearest possible is 26"),
+        (outputs, ("--cost", "99", "--cost-unit", "ms"), "the nearest possible is 26"),
     ):
         assert words in irene("calibrate", folder, *wish).mistake
     assert Run.open(run).points == ()

@@ -223,6 +223,12 @@ def test_a_last_batch_smaller_than_the_processes_leaves_some_without_rows() -> N
         assert all(batch.inputs.shape[1:] == (3, 6, 6) for batches in ranks for batch in batches)
 
 
+def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(OptionError, match="device cuda was asked for and torch sees none here"):
+        loader(device="cuda")
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_an_epoch_on_the_gpu_never_waits_for_it() -> None:

@@ -74,6 +74,16 @@ def test_values_are_scattered() -> None:
     assert np.asarray(points.get_offsets()).tolist() == [[1.5, 1.0], [2.5, 2.0]]
 
 
+@pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
+def test_a_picture_is_the_same_bytes_every_time(kind: str) -> None:
+    written = []
+    for _ in range(2):
+        # Lines that are clipped at the axes, and markers: matplotlib draws ids for both.
+        figure = figures.frontier([line("swept", [1.0, 2.0], [0.8, 0.9]), line("one", [1.3], [0.88])], quality="rmse")
+        written += [figures.rendered(figure, kind), figures.rendered(figure, kind)]
+    assert len(set(written)) == 1
+
+
 def test_settings_of_the_program_around_stay() -> None:
     before = dict(matplotlib.rcParams)
     figures.members_used({"one": [1.0]})

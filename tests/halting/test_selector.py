@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from irene.bank import Bank
@@ -50,6 +53,29 @@ def test_standardised_features_have_mean_zero_and_spread_one(make_bank: Callable
     scaled = ((features - selector.mean_F) / selector.std_F).flatten(0, 1)
     torch.testing.assert_close(scaled.mean(0), torch.zeros(5), rtol=0, atol=1e-4)
     torch.testing.assert_close(scaled.std(0, correction=0), torch.ones(5), rtol=0, atol=1e-4)
+
+
+def test_it_may_start_as_one_logistic_regression_for_all_steps(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(300)
+    selector = Selector()
+    features, means = feature_table(selector.features, bank.outputs, Aggregation.equal(3), "classification")
+    stays = means.argmax(2) == means[:, -1:].argmax(2)
+    selector.standardise(features)
+    selector.start_as_change_predictor(features, stays)
+    rows = features[:, :2].flatten(0, 1).double().numpy()
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    expected = model.fit(rows, stays[:, :2].flatten().numpy()).decision_function(rows)
+    found = selector.halting_logits(features)[:, :2].flatten().detach().double()
+    torch.testing.assert_close(found, torch.from_numpy(expected), rtol=1e-2, atol=1e-2)
+
+
+def test_where_no_answer_changes_it_stays_a_threshold_on_the_margin(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(30)
+    selector = Selector()
+    features, _ = feature_table(selector.features, bank.outputs, Aggregation.equal(3), "classification")
+    before = selector.halting_logits(features)
+    selector.start_as_change_predictor(features, torch.ones(30, 3, dtype=torch.bool))
+    torch.testing.assert_close(selector.halting_logits(features), before)
 
 
 def test_features_are_scaled_before_they_are_looked_at() -> None:

@@ -15,7 +15,8 @@ from irene.training.options import LoopOptions, OptimizerOptions
     ("kind", "values", "message"),
     [
         (OptimizerOptions, {"kind": "lion"}, "sgd or adam, got 'lion'"),
-        (OptimizerOptions, {"lr": 0.0}, "learning rate must be above 0, got 0.0"),
+        (OptimizerOptions, {"lr": 0.0}, "learning rate must be above 0, got 0$"),
+        (OptimizerOptions, {"lr": 0.1 - 0.4}, r"learning rate must be above 0, got -0\.3$"),
         (OptimizerOptions, {"momentum": 1.0}, r"momentum in \[0, 1\)"),
         (OptimizerOptions, {"weight_decay": -1.0}, "weight decay must be at least 0"),
         (LoopOptions, {"epochs": 0}, "at least 1, got 0 and 128"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from torch import nn
 
 from irene.calibration.frontier import frontier
 from irene.data import Data
-from irene.errors import RunError, TrainingError
+from irene.errors import MissingExtraError, RunError, TrainingError
 from irene.run import Run
 from irene.training import trial
 from irene.training.methods.irene import IreneOptions
@@ -60,6 +61,13 @@ def test_the_best_run_is_kept_and_is_worth_what_is_said(blobs: Data, tmp_path: P
         assert sum(tuned.importances.values()) == pytest.approx(1)
         assert tuned.picture is not None
         assert tuned.picture.exists()
+
+
+def test_without_optuna_nothing_is_begun(blobs: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(MissingExtraError, match=r"irene-ensemble\[tune\]"):
+        search(blobs, tmp_path / "out", 2)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_search_goes_on_and_draws_anew(blobs: Data, tmp_path: Path) -> None:

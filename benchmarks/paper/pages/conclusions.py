@@ -26,7 +26,7 @@ MARGIN = title("margin")
 def conclusions(study: dict[str, Any]) -> str:
     rows = study["rows"]
     said = [irene_sentence(slug, about, rows) for slug, about in study["against"].items()]
-    said += [folds_sentence(slug, about["folds"]) for slug, about in study["against"].items() if "folds" in about]
+    said += [folds_sentence(slug, about) for slug, about in study["against"].items() if "folds" in about]
     said += recipe_sentences(rows)
     said += [cascade_sentence(one, rows) for one in study["small_first"] if before_three(one)]
     return "\n".join(f"- {sentence}" for sentence in said)
@@ -72,13 +72,28 @@ def source(same: Sequence[float], other: Sequence[float]) -> str:
     return "What IRENE gains comes from its members, and not from when it stops."
 
 
-def folds_sentence(slug: str, folds: dict[str, Any]) -> str:
+def folds_sentence(slug: str, about: dict[str, Any]) -> str:
+    """Whether out-of-fold predictions are worth training twice, beside a slice and in place of it."""
+    folds = about["folds"]
     values = folds["gain"]["all"]
-    return (
+    said = (
         f"**Slice or folds**, {setting_title(slug)} ({seeds(folds['seeds'])}): IRENE with out-of-fold predictions as "
         f"the selector's data, for twice the training, {verdict(values)} IRENE with the held-out slice "
         f"({gain(values)} points)."
     )
+    if "unheld" in about:
+        values, cost = about["unheld"]["gain"]["all"], about["unheld"]["cost"]
+        said += (
+            f" Without any slice, so that members learn from all images ({seeds(about['unheld']['seeds'])}), it "
+            f"{verdict(values)} the slice ({gain(values)}), but costs {cost:.2f} where 1.3 was asked for."
+        )
+    if "longer" in about:
+        values = about["longer"]["gain"]["all"]
+        said += (
+            f" Twice as many epochs, which take as long as folds do, give members with a slice {gain(values)} "
+            f"({MARGIN}, {seeds(about['longer']['seeds'])})."
+        )
+    return said
 
 
 def recipe_sentences(rows: Sequence[Row]) -> list[str]:

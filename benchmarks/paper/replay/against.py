@@ -97,6 +97,11 @@ def against(study: Study, irene: str, folds: str) -> dict[str, Any]:
         if first:
             both = [rights([own_curve(run) for run in runs]) for runs in (first, second)]
             about["unheld"] = {"seeds": len(first), "gain": points(*both), "cost": realised_cost(first)}
+        longer = study.of(setting._replace(epochs=2 * setting.epochs), "average")
+        first, second = common_seeds(longer, study.of(setting, "average"))
+        if first:
+            both = [rights([threshold_curve("margin")(run) for run in runs]) for runs in (first, second)]
+            about["longer"] = {"seeds": len(first), "gain": points(*both)}
         found[setting.slug] = about
     return found
 

@@ -43,10 +43,17 @@ class Packed(Run):
     def bank(self, split: str) -> Bank:
         return Bank.load(self.path / "banks" / f"{split}.safetensors")
 
+    @property
+    def ends_on_heldout(self) -> bool:
+        """Whether its training ended with a selector fitted on the held-out outputs, which are here."""
+        if self.method != "irene" or not self.has_heldout:
+            return False
+        own = self.own
+        return bool(own["recipe"] == "irene" and own["selector_data"] == "slice" and not own["without"])
+
     def policy(self) -> Policy:
-        """The run's policy; a selector that was not packed is fitted anew on the held-out outputs, as training ends."""
-        entry = self.manifest["policy"]
-        if "file" not in entry or (self.path / entry["file"]).exists():
+        """The run's policy; where training ends on held-out outputs its end is done over: all runs have the same."""
+        if not self.ends_on_heldout:
             return super().policy()
         own, heldout = self.own, self.bank("heldout")
         fit = selector_fitter(cost=own["cost"], hidden=own["hidden"], seed=self.seed)

@@ -38,13 +38,13 @@ def milliseconds(text: str | None, flag: str) -> float | None:
 def cost(text: str | None, unit: str | None) -> tuple[float | None, CostUnit]:
     """A mean cost such as 1.3, 250M or 3ms, and its unit: the one given, what the text ends in, or members."""
     if unit is not None and unit not in COST_UNITS:
-        raise OptionError(f"--unit must be one of {', '.join(COST_UNITS)}, got {unit!r}")
+        raise OptionError(f"--cost-unit must be one of {', '.join(COST_UNITS)}, got {unit!r}")
     known: CostUnit = next((one for one in COST_UNITS if one == unit), "members")
     if text is None:
         return None, known
     if text.strip().lower().endswith("s"):
         if unit not in (None, "ms"):
-            raise OptionError(f"--cost {text} is a time and --unit is {unit}: leave one of the two out")
+            raise OptionError(f"--cost {text} is a time and --cost-unit is {unit}: leave one of the two out")
         return milliseconds(text, "--cost"), "ms"
     try:
         return number(text.strip()), known

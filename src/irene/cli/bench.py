@@ -29,7 +29,12 @@ def bench(
         ),
     ] = None,
     cost: Annotated[
-        float | None, typer.Option(min=1, help="Mean members a sample; by default as on the run's test samples.")
+        float | None,
+        typer.Option(
+            min=1,
+            help="Mean members a sample; by default as on the run's test samples. A run that never stops early gets a "
+            "policy that does.",
+        ),
     ] = None,
     seconds: Annotated[float, typer.Option(min=0, help="How long each mode is timed at each batch size.")] = 1.0,
     growth: Annotated[bool, typer.Option("--growth", help="Also time 1 to 32 members, and more samples.")] = False,
@@ -44,10 +49,19 @@ def bench(
     are random, and the threshold is set so that they use as many members as real ones do: how long a member takes does
     not depend on what it sees.
     """
-    from irene.cli.bench_output import check_picture, draw, growth_of, plan, row_table, usual_cost, why_low
+    from irene.cli.bench_output import (
+        able_to_cost,
+        check_picture,
+        draw,
+        growth_of,
+        plan,
+        row_table,
+        usual_cost,
+        why_low,
+    )
+    from irene.devices import pick_device
     from irene.run import Run
     from irene.runtime import bench as benching
-    from irene.training.train import pick_device
 
     with speaking(json) as output:
         check_picture(out)
@@ -59,7 +73,9 @@ def bench(
         options = benching.BenchOptions(**chosen)
         target = cost or usual_cost(run)
         inputs = benching.random_inputs(tuple(run.manifest["data"]["shape"]), 64 if quick else 1024, picked)
-        cascade = benching.at_cost(run.cascade(picked), inputs, target)
+        trained = run.cascade(picked)
+        cascade = benching.at_cost(able_to_cost(trained, target), inputs, target)
+        policy = cascade.rule.policy.name
         skipped: dict[str, str] = {}
 
         def say(words: str) -> None:
@@ -73,8 +89,16 @@ def bench(
             say(f"{row['backend']}, batch {row['batch']}, {row['mode']}: {row['ms']:.3g} ms")
 
         say(plan(options))
+        if policy != trained.rule.policy.name:
+            say(f"the run never stops early, so for --cost {target:g} the {policy} policy stops its samples")
         rows = benching.bench(cascade, inputs, options, report=report, skip=None if backend else skip)
-        value = {"run": str(folder), "hardware": benching.hardware(picked), "rows": rows, "skipped": skipped}
+        value = {
+            "run": str(folder),
+            "policy": policy,
+            "hardware": benching.hardware(picked),
+            "rows": rows,
+            "skipped": skipped,
+        }
         growing = growth_of(cascade, inputs, target, quick=quick) if growth else None
         if growing is not None:
             value["growth"] = growing

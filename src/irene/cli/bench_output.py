@@ -11,12 +11,16 @@ from torch import Tensor
 
 from irene.cascade import Cascade
 from irene.errors import OptionError
-from irene.halting.policies import Margin, Spread
+from irene.evaluation.figures import rendered
+from irene.files import write_atomically
+from irene.halting.policies import Margin, Never, Spread
+from irene.halting.policy import Policy
 from irene.run import Run
 from irene.runtime.backend import parse_backend
 from irene.runtime.bench import BenchOptions, Mode, Row
 from irene.runtime.bench_picture import bench_picture, growth_picture
 from irene.runtime.growth import MEMBERS, growth
+from irene.types import Task
 
 FORMATS = (".svg", ".png", ".pdf")
 TINY_MS = 1.0  # above this, a low ratio has other reasons than the size of a member
@@ -42,15 +46,32 @@ def plan(options: BenchOptions) -> str:
 
 def usual_cost(run: Run) -> float:
     """Members that the run's test samples used on average."""
+    if "test" not in run.figures:
+        raise OptionError(f"{run.path}: has no test samples that tell how many members are used: give --cost")
     return float(run.figures["test"]["cost"])
+
+
+def able_to_cost(cascade: Cascade, cost: float) -> Cascade:
+    """The cascade, with another policy where its own stops no sample and `cost` asks that some stop."""
+    if cost > len(cascade.members):
+        raise OptionError(f"--cost is from 1 to the {len(cascade.members)} members of the run, got {cost:g}")
+    rule = cascade.rule
+    if not isinstance(rule.policy, Never) or cost == len(cascade.members):
+        return cascade
+    policy = _takes_any_members(cascade.task)
+    return Cascade(cascade.members, policy, aggregation=rule.aggregation, costs=cascade.costs, task=cascade.task)
 
 
 def growth_of(cascade: Cascade, inputs: Tensor, cost: float, *, quick: bool) -> list[Row]:
     """Time against members and samples, with a policy that takes any number of members."""
-    policy = Margin() if cascade.task == "classification" else Spread()
+    policy = _takes_any_members(cascade.task)
     bucket = 16 if quick else 256
     counts = MEMBERS[:3] if quick else MEMBERS
     return growth(cascade.members, policy, inputs, bucket=bucket, cost=cost, counts=counts, task=cascade.task)
+
+
+def _takes_any_members(task: Task) -> Policy:
+    return Margin() if task == "classification" else Spread()
 
 
 def row_table(rows: Sequence[Row]) -> Table:
@@ -85,10 +106,9 @@ def why_low(rows: Sequence[Row]) -> str | None:
 
 def draw(rows: Sequence[Row], growing: Sequence[Row] | None, out: Path) -> list[Path]:
     """Write the pictures: of the rows to `out`, of the growth to a file beside it."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    bench_picture(rows).savefig(out)
-    if growing is None:
-        return [out]
-    beside = out.with_stem(f"{out.stem}-growth")
-    growth_picture(growing).savefig(beside)
-    return [out, beside]
+    pictures = {out: bench_picture(rows)}
+    if growing is not None:
+        pictures[out.with_stem(f"{out.stem}-growth")] = growth_picture(growing)
+    for path, picture in pictures.items():
+        write_atomically(path, rendered(picture, path.suffix[1:]))
+    return list(pictures)

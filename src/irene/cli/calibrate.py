@@ -17,7 +17,7 @@ def calibrate(
     cost: Annotated[
         str | None,
         typer.Option(
-            metavar="AMOUNT", help="This mean cost: 1.3, 250M with --unit flops, or 3ms.", rich_help_panel=ASKED
+            metavar="AMOUNT", help="This mean cost: 1.3, 250M with --cost-unit flops, or 3ms.", rich_help_panel=ASKED
         ),
     ] = None,
     max_drop: Annotated[
@@ -54,7 +54,7 @@ def calibrate(
     guaranteed: Annotated[
         bool, typer.Option("--guaranteed", help="Promise that the true mean cost is at most --cost.")
     ] = False,
-    unit: Annotated[
+    cost_unit: Annotated[
         str | None, typer.Option(metavar="members|flops|ms", help="What costs are counted in; members by default.")
     ] = None,
     policy: Annotated[
@@ -90,10 +90,10 @@ def calibrate(
     from irene.run import Run
 
     with speaking(json) as output:
-        mean_cost, cost_unit = amounts.cost(cost, unit)
+        mean_cost, unit = amounts.cost(cost, cost_unit)
         wish = Wish(
             cost=mean_cost,
-            unit=cost_unit,
+            unit=unit,
             max_drop=amounts.share(max_drop, "--max-drop"),
             p99=amounts.milliseconds(p99, "--p99"),
             risk=amounts.share(risk, "--risk"),

@@ -11,6 +11,7 @@ from irene.calibration.fit import fit_policy
 from irene.calibration.selection import Fitted
 from irene.calibration.targets import Target
 from irene.cli.loading import load_data
+from irene.devices import pick_device
 from irene.errors import DataError, OptionError, RunError
 from irene.evaluation.banks import as_run_expects, bank_of
 from irene.halting.selector import Selector
@@ -18,7 +19,6 @@ from irene.imported import IMPORTED
 from irene.point import OperatingPoint
 from irene.run import Run
 from irene.training.afterwards import selector_fitter
-from irene.training.train import pick_device
 
 Wish = Target  # of the command line, where --target names a column
 

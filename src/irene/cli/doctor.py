@@ -32,7 +32,7 @@ def examine() -> dict[str, Any]:
     import torch
 
     from irene import __version__
-    from irene.training.train import pick_device
+    from irene.devices import pick_device
 
     device = pick_device("auto")
     cuda = device.type == "cuda"

@@ -35,8 +35,8 @@ def drift(
     count. For a run made by `irene bank`, give a file with new outputs of its members.
     """
     from irene.cli.drifting import check, show_drift
+    from irene.devices import pick_device
     from irene.run import Run
-    from irene.training.train import pick_device
 
     with speaking(json) as output:
         run = Run.open(folder)

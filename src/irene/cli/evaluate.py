@@ -29,10 +29,10 @@ def evaluate(
     from irene.cli.loading import load_data
     from irene.cli.point_tables import summary
     from irene.cli.tables import every_figure
+    from irene.devices import pick_device
     from irene.errors import OptionError
     from irene.evaluation import evaluate as evaluation
     from irene.run import Run
-    from irene.training.train import pick_device
 
     with speaking(json) as output:
         run = Run.open(folder)

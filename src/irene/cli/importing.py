@@ -43,9 +43,9 @@ def import_(
     """
     from irene.cli.imports import as_task, read_labels, show_import
     from irene.cli.loading import load_data
+    from irene.devices import pick_device
     from irene.errors import OptionError
     from irene.imported import import_members
-    from irene.training.train import pick_device
 
     with speaking(json) as output:
         if out is None:

@@ -23,6 +23,15 @@ def _backbones(incomplete: str) -> list[tuple[str, str]]:
     return [(name, words) for name, words in backbones().items() if name.startswith(incomplete)]
 
 
+def _device(name: str) -> str:
+    """Refuse a device that is not there, also where a command would not come to use it."""
+    if name != "auto":
+        from irene.devices import pick_device
+
+        pick_device(name)
+    return name
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, everything else on stderr.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, as train, import or bank leaves it.")]
 Source = Annotated[
@@ -61,7 +70,9 @@ Heldout = Annotated[
         rich_help_panel=DATA,
     ),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N; auto is a GPU if there is one.")]
+Device = Annotated[
+    str, typer.Option(callback=_device, help="auto, cpu, cuda or cuda:N; auto is a GPU if there is one.")
+]
 Point = Annotated[
     str | None,
     typer.Option(

@@ -47,9 +47,9 @@ def predict(
     from irene.cli.predict_files import Parts, identity, pick_format, print_all
     from irene.cli.predict_progress import Progress
     from irene.cli.predictions import Answers, bucket_for
+    from irene.devices import pick_device
     from irene.errors import OptionError
     from irene.run import Run
-    from irene.training.train import pick_device
 
     with speaking(json) as output:
         kind = pick_format(format, out)

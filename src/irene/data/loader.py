@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from irene.data.augmentation import augment_images, gather_augmented
 from irene.data.plan import Plan, batch_bounds, draw_plan, epoch_seed
 from irene.data.samples import Augment, Samples
+from irene.devices import pick_device
 from irene.errors import DataError, OptionError
 
 _SHARE_OF_FREE_MEMORY = 0.25
@@ -67,7 +68,7 @@ class Loader:
             )
         self.samples = samples
         self.batch_size = min(batch_size, max(len(samples), 1))
-        self.device = torch.device(device)
+        self.device = pick_device(device)
         self.shuffle = shuffle
         self.seed = seed
         self.augment = augment or Augment()

@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 
 from irene.data import Data
+from irene.devices import pick_device
 from irene.errors import OptionError
 from irene.evaluation.jobs import Job, Outcome, Source
 from irene.evaluation.ray_tasks import RayTasks
@@ -19,7 +20,7 @@ from irene.evaluation.workers import Workers, default_workers
 from irene.run import Run
 from irene.training.methods import find_method
 from irene.training.options import LoopOptions
-from irene.training.train import TrainOptions, pick_device
+from irene.training.train import TrainOptions
 
 _LARGE = 10_000
 

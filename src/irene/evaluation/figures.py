@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from io import BytesIO
 from typing import Any, ParamSpec
 
 import matplotlib
@@ -71,6 +72,15 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
             return draw(*args, **kwargs)
 
     return styled
+
+
+def rendered(figure: Figure, kind: str) -> bytes:
+    """A picture as the bytes of a file, the same every time."""
+    buffer = BytesIO()
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "irene"}):
+        figure.savefig(buffer, format=kind, dpi=200, facecolor="white", metadata=undated.get(kind, {}))
+    return buffer.getvalue()
 
 
 @styled

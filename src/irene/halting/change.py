@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar, Self
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from irene.errors import OptionError
 from irene.halting.features import FEATURES, check_features, feature_table, start_features, step_features
-from irene.halting.linear import standardise
+from irene.halting.linear import logistic
 from irene.halting.policy import Policy, State, Step
 from irene.halting.rule import Aggregation
 
@@ -46,7 +45,7 @@ class ChangePredictor(Policy):
         table_NTF, means_NTK = feature_table(policy.features, outputs_NTHK, aggregation, "classification")
         answers_NT = means_NTK.argmax(2)
         for t in range(policy.steps - 1):
-            weight_F, bias = _logistic(table_NTF[:, t], answers_NT[:, t] == answers_NT[:, -1])
+            weight_F, bias = logistic(table_NTF[:, t], answers_NT[:, t] == answers_NT[:, -1])
             policy.weight_TF[t] = weight_F
             policy.bias_T[t] = bias
         return policy
@@ -64,16 +63,3 @@ class ChangePredictor(Policy):
             return torch.ones_like(features_BF[:, 0]), state
         logit_B = (features_BF * self.weight_TF[step.index]).sum(1) + self.bias_T[step.index]
         return logit_B.sigmoid(), state
-
-
-def _logistic(features_NF: Tensor, stays_N: Tensor) -> tuple[Tensor, float]:
-    """Weights and bias of a logistic regression on the features as they come."""
-    stayed = int(stays_N.sum())
-    if stayed in (0, len(stays_N)):  # nothing to tell apart: the share itself, kept off 0 and 1
-        return torch.zeros(features_NF.shape[1]), math.log((stayed + 0.5) / (len(stays_N) - stayed + 0.5))
-    from sklearn.linear_model import LogisticRegression
-
-    z_NF, mean_F, std_F = standardise(features_NF)
-    model = LogisticRegression(max_iter=1000).fit(z_NF.cpu().numpy(), stays_N.cpu().numpy())
-    weight_F = torch.from_numpy(model.coef_[0]) / std_F.cpu()
-    return weight_F, float(model.intercept_[0] - weight_F @ mean_F.cpu())

@@ -1,6 +1,8 @@
-"""Least squares with a little shrinkage: the model behind the policies that estimate what one more member gains."""
+"""Linear models with a little shrinkage: how policies estimate whether an answer stays and what a member gains."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -25,3 +27,16 @@ def least_squares(features_NF: Tensor, values_NL: Tensor) -> tuple[Tensor, Tenso
     moments_FF = z_NF.T @ z_NF / len(z_NF) + RIDGE * torch.eye(z_NF.shape[1], dtype=torch.float64)
     weight_LF = torch.linalg.solve(moments_FF, z_NF.T @ (values_NL - level_L) / len(z_NF)).T / std_F
     return weight_LF, level_L - weight_LF @ mean_F
+
+
+def logistic(features_NF: Tensor, stays_N: Tensor) -> tuple[Tensor, float]:
+    """(F,) weights and the bias of a logistic regression on the features as they come."""
+    stayed = int(stays_N.sum())
+    if stayed in (0, len(stays_N)):  # nothing to tell apart: the share itself, kept off 0 and 1
+        return torch.zeros(features_NF.shape[1]), math.log((stayed + 0.5) / (len(stays_N) - stayed + 0.5))
+    from sklearn.linear_model import LogisticRegression
+
+    z_NF, mean_F, std_F = standardise(features_NF)
+    model = LogisticRegression(max_iter=1000).fit(z_NF.cpu().numpy(), stays_N.cpu().numpy())
+    weight_F = torch.from_numpy(model.coef_[0]) / std_F.cpu()
+    return weight_F, float(model.intercept_[0] - weight_F @ mean_F.cpu())

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from irene.errors import OptionError
 from irene.halting.features import FEATURES, check_features, start_features, step_features
+from irene.halting.linear import logistic
 from irene.halting.policy import Policy, State, Step
 from irene.types import Task
 
@@ -18,8 +19,8 @@ from irene.types import Task
 class Selector(Policy):
     """Learned halting: features of each step go through an LSTM that answers h_t, the probability to halt now.
 
-    A linear path beside the LSTM (`skip`) starts it off as a threshold on the margin, the honest baseline; without
-    it the selector is the paper's.
+    A linear path beside the LSTM (`skip`) starts it off as an honest baseline: a threshold on the margin, or, where
+    saved outputs are there to learn from, a change predictor. Without it the selector is the paper's.
     The hidden state starts at zero (A.1.1). The score is the logit of h_t, which unlike h_t itself never rounds
     to a tie at one; a threshold of 0 is h_t = 0.5. Nothing is drawn at random, so the same input always stops
     at the same step.
@@ -74,6 +75,20 @@ class Selector(Policy):
         varies_F = std_F > 1e-6 * mean_F.abs()
         self.mean_F.copy_(mean_F)
         self.std_F.copy_(torch.where(varies_F, std_F, torch.ones_like(std_F)))
+
+    @torch.no_grad()
+    def start_as_change_predictor(self, features_NTF: Tensor, stays_NT: Tensor) -> None:
+        """Begin as a logistic regression, one for all steps, on whether the answer is already the whole ensemble's.
+
+        Wants features that `standardise` has seen. Where no answer changes there is nothing to learn this from.
+        """
+        before_N = stays_NT[:, :-1].flatten()
+        if self.skip is None or bool(before_N.all()):
+            return
+        scaled_NTF = (features_NTF - self.mean_F) / self.std_F
+        weight_F, bias = logistic(scaled_NTF[:, :-1].flatten(0, 1), before_N)
+        self.skip.weight[0] = weight_F.to(self.skip.weight)
+        self.out.bias.fill_(bias)
 
     def halting_logits(self, features_BTF: Tensor) -> Tensor:
         """(B, T): the logit of h_t at every step, for training."""

@@ -32,13 +32,15 @@ def as_members(models: Sequence[Any], task: Task | None = None) -> tuple[list[Ca
 
 
 def as_member(model: Any) -> Callable[[Tensor], Tensor]:
-    """One model as a function from a batch of raw inputs to logits or values.
+    """One model as a function from a batch of raw inputs to logits or values; what is one already stays as it is.
 
     A torch module (timm's among them) stays as it is. A Hugging Face model gets the batch under the name of
     its main input and answers with its `logits`. The probabilities of a fitted scikit-learn classifier become
     log-probabilities; a regressor's values stay values. A path to a .onnx file becomes a session of ONNX
     Runtime. Any other callable may answer with a tensor, an array or an object that has `logits`.
     """
+    if isinstance(model, Estimator | Function | OnnxFile):
+        return model
     if isinstance(model, str | Path):
         return OnnxFile(Path(model))
     if isinstance(model, nn.Module):

@@ -51,6 +51,13 @@ class Evidence:
         return self.outputs.shape[1]
 
     @torch.no_grad()
+    def stays(self) -> Tensor:
+        """(M, t): whether the label at each step is already that of all t members."""
+        _, means_MtK = feature_table(self.names, self.outputs, self.aggregation, self.task)
+        labels_Mt = means_MtK.argmax(2)
+        return labels_Mt == labels_Mt[:, -1:]
+
+    @torch.no_grad()
     def refresh(self, newest_MHK: Tensor) -> None:
         """Put in the newest member's outputs as they are now."""
         self.outputs[:, -1] = newest_MHK.to(self.outputs)

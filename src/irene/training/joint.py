@@ -40,7 +40,7 @@ class LossWeights:
     def __post_init__(self) -> None:
         for name, weight in vars(self).items():
             if not 0 <= weight < math.inf:
-                raise OptionError(f"the weight of the {name} loss must be at least 0 and finite, got {weight}")
+                raise OptionError(f"the weight of the {name} loss must be at least 0 and finite, got {weight:g}")
 
 
 class MemberObjective(Objective):

@@ -28,10 +28,11 @@ class OptimizerOptions:
         if self.kind not in get_args(OptimizerKind):
             raise OptionError(f"optimizer must be sgd or adam, got {self.kind!r}")
         if self.lr <= 0:
-            raise OptionError(f"the learning rate must be above 0, got {self.lr}")
+            raise OptionError(f"the learning rate must be above 0, got {self.lr:g}")
         if self.weight_decay < 0 or not 0 <= self.momentum < 1:
             raise OptionError(
-                f"weight decay must be at least 0 and momentum in [0, 1), got {self.weight_decay} and {self.momentum}"
+                f"weight decay must be at least 0 and momentum in [0, 1), got {self.weight_decay:g} and "
+                f"{self.momentum:g}"
             )
 
 
@@ -55,7 +56,7 @@ class LoopOptions:
         if self.epochs < 1 or self.batch_size < 1:
             raise OptionError(f"epochs and batch size must be at least 1, got {self.epochs} and {self.batch_size}")
         if self.clip is not None and self.clip <= 0:
-            raise OptionError(f"the gradient-norm limit must be above 0, got {self.clip}")
+            raise OptionError(f"the gradient-norm limit must be above 0, got {self.clip:g}")
         if self.precision not in get_args(Precision):
             raise OptionError(f"precision must be one of {', '.join(get_args(Precision))}, got {self.precision!r}")
 

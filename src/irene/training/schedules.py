@@ -30,7 +30,7 @@ class Schedule:
         if self.kind not in get_args(ScheduleKind):
             raise OptionError(f"schedule must be one of {', '.join(get_args(ScheduleKind))}, got {self.kind!r}")
         if not 0 <= self.warmup < 1:
-            raise OptionError(f"warm-up is a fraction of the run from 0 to below 1, got {self.warmup}")
+            raise OptionError(f"warm-up is a fraction of the run from 0 to below 1, got {self.warmup:g}")
 
     def factor(self, progress: float) -> float:
         """What the base learning rate is multiplied by at this point of the run."""

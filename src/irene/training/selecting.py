@@ -112,8 +112,10 @@ def fit_selector(
     ensemble: float = 1.0,
     cost: float = 1.0,
 ) -> None:
-    """Train a selector in place on the evidence of members that no longer change; a weight of 0 leaves a term out."""
+    """Train a new selector in place on evidence of members that stay as they are; a weight of 0 leaves a term out."""
     selector.to(loop.device).standardise(evidence.features)
+    if evidence.task == "classification" and evidence.steps > 1:
+        selector.start_as_change_predictor(evidence.features, evidence.stays())
     samples = Samples(
         inputs=evidence.features.cpu(),
         targets=torch.zeros(len(evidence), dtype=torch.int64),

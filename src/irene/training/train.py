@@ -20,6 +20,7 @@ from irene.bank import Bank
 from irene.data import Data, load, split
 from irene.data.samples import Samples
 from irene.data.splits import Splits
+from irene.devices import pick_device
 from irene.errors import DataError, OptionError, RunError
 from irene.evaluation.evaluate import figures_of
 from irene.files import as_json
@@ -147,19 +148,6 @@ def is_trained(
     run = Run.open(out, unfinished=True)
     _check_same(run, _plan(method, data, options, loop, method_options).about)
     return run.finished
-
-
-def pick_device(name: str) -> torch.device:
-    """The device of this name; `auto` is a GPU if there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise OptionError(f"device must be auto, cpu or cuda, got {name!r}") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise OptionError("device cuda was asked for and torch sees no GPU here: use --device cpu")
-    return device
 
 
 def default_backbone(shape: tuple[int, ...]) -> str:

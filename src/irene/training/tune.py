@@ -59,6 +59,7 @@ def tune(
     at exactly the mean cost that `own` asks for; where it asks for none, averaged over the frontier. Trials that are
     behind the median after a member are ended.
     """
+    load_optuna()  # without it nothing is begun
     search = search_for(data, out, options=options, train=train, loop=loop, own=own)
     search.out.mkdir(parents=True, exist_ok=True)
     with _alone(search.out):

@@ -40,8 +40,8 @@ def test_a_single_member_learns_from_all_samples_in_the_end(trainer: Trainer) ->
     [
         ({"models": (0, 1)}, "at least 1 member"),
         ({"samples": (0.0, 1.0)}, "share of samples"),
-        ({"samples": (0.5, 1.5)}, "share of samples"),
-        ({"inter": (0.0, -1.0)}, "diversity weights"),
+        ({"samples": (0.5, 1.1 + 0.2)}, r"share of samples above 0 and up to 1, got 0.5, 1\.3$"),
+        ({"inter": (0.0, -1.0)}, "diversity weights must be at least 0, got 1, 0 for intra and 0, -1 for inter"),
     ],
 )
 def test_refuses_what_cannot_work(settings: dict[str, tuple[float, float]], message: str) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 from matplotlib.figure import Figure
 
 from irene.errors import RunError
 from irene.evaluation import evaluate
 from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.experiment import Variant
+from irene.evaluation.figures import rendered
 from irene.evaluation.table import group
 from irene.files import as_json, write_atomically, write_json
 from irene.run import Run
@@ -48,16 +47,6 @@ def write_study(study: Study, runs: Sequence[Run], folder: Path) -> tuple[Data, 
     for path in paths[1:]:
         write_atomically(path, rendered(figure, path.suffix[1:]))
     return data, paths
-
-
-def rendered(figure: Figure, kind: str) -> bytes:
-    """A picture as the bytes of a file, the same every time."""
-    buffer = BytesIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "irene"}):
-        figure.savefig(
-            buffer, format=kind, dpi=200, facecolor="white", metadata={"Date": None} if kind == "svg" else {}
-        )
-    return buffer.getvalue()
 
 
 def of_method(runs: Sequence[Run], method: str) -> list[Evaluation]:

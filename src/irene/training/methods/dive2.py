@@ -42,9 +42,11 @@ class Dive2Options:
         if self.models is not None and min(self.models) < 1:
             raise OptionError(f"at least 1 member must learn from a sample, got {self.models}")
         if not all(0 < share <= 1 for share in self.samples):
-            raise OptionError(f"a member learns from a share of samples above 0 and up to 1, got {self.samples}")
+            shown = ", ".join(f"{share:g}" for share in self.samples)
+            raise OptionError(f"a member learns from a share of samples above 0 and up to 1, got {shown}")
         if min(*self.intra, *self.inter) < 0:
-            raise OptionError(f"diversity weights must be at least 0, got intra {self.intra} and inter {self.inter}")
+            intra, inter = (", ".join(f"{weight:g}" for weight in pair) for pair in (self.intra, self.inter))
+            raise OptionError(f"diversity weights must be at least 0, got {intra} for intra and {inter} for inter")
 
 
 def train(training: Training) -> Trained:

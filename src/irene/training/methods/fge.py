@@ -26,7 +26,7 @@ class FgeOptions:
         if self.cycle < 2 or self.cycle % 2:
             raise OptionError(f"a cycle takes an even number of epochs of at least 2, got {self.cycle}")
         if not 0 < self.low < self.high:
-            raise OptionError(f"learning rates must be 0 < low < high, got low {self.low} and high {self.high}")
+            raise OptionError(f"learning rates must be 0 < low < high, got low {self.low:g} and high {self.high:g}")
 
 
 def train(training: Training) -> Trained:

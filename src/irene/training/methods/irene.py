@@ -77,11 +77,11 @@ class IreneOptions:
         if self.cost_unit not in COST_UNITS:
             raise OptionError(f"cost unit must be one of {', '.join(COST_UNITS)}, got {self.cost_unit!r}")
         if self.cost is not None and self.cost <= 0:
-            raise OptionError(f"the cost asked for must be above 0, got {self.cost}")
+            raise OptionError(f"the cost asked for must be above 0, got {self.cost:g}")
         if self.selector_lr <= 0 or self.selector_decay <= 0:
             raise OptionError(
-                f"the selector's learning rate and its decay must be above 0, got {self.selector_lr} and "
-                f"{self.selector_decay}"
+                f"the selector's learning rate and its decay must be above 0, got {self.selector_lr:g} and "
+                f"{self.selector_decay:g}"
             )
         if self.recipe == "paper" and (self.selector_data == "folds" or "joint" in self.without):
             raise OptionError(

@@ -33,7 +33,7 @@ class SparseMoeOptions:
         if self.top < 1:
             raise OptionError(f"a sample runs at least one expert, got top {self.top}")
         if self.balance < 0:
-            raise OptionError(f"the weight of the balancing losses must be at least 0, got {self.balance}")
+            raise OptionError(f"the weight of the balancing losses must be at least 0, got {self.balance:g}")
 
 
 def train(training: Training) -> Trained:

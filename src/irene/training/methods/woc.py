@@ -23,7 +23,7 @@ class WocOptions:
 
     def __post_init__(self) -> None:
         if not 0 <= self.tolerance < 1:
-            raise OptionError(f"the accuracy to give up is a share from 0 to below 1, got {self.tolerance}")
+            raise OptionError(f"the accuracy to give up is a share from 0 to below 1, got {self.tolerance:g}")
 
 
 def train(training: Training) -> Trained:

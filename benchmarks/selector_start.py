@@ -1,0 +1,118 @@
+"""Where a selector for frozen members should start: as a threshold on the margin, or as a change predictor.
+
+    python benchmarks/selector_start.py
+
+Cross-validation on held-out samples alone: each third of them is answered by selectors fitted on the other two, read at
+exactly the same mean cost (see comparison.py). On the committed banks of independent members. Gains over margin +
+temperature are in points of accuracy, with 95 % intervals.
+
+Writes benchmarks/results/selector_start.json and selector_start.md, and prints the latter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from comparison import at_cost, gain, points
+from conditioned import BANKS
+from policy_table import RESULTS, Setting, equal_setting, unequal_setting
+from torch import Tensor
+
+from irene.bank import Bank
+from irene.calibration.frontier import frontier
+from irene.calibration.selection import fit_named
+from irene.calibration.weights import fit_aggregation
+from irene.halting.policy import Policy
+from irene.halting.rule import Aggregation
+from irene.halting.selector import Selector
+from irene.training.afterwards import selector_fitter
+
+PARTS = 3
+KINDS = {
+    "margin": "margin + temperature",
+    "change": "change predictor",
+    "from margin": "selector that starts from the margin",
+    "from change": "selector that starts as a change predictor",
+}
+
+
+@contextmanager
+def starting(kind: str) -> Iterator[None]:
+    """Leave out the start as a change predictor unless it is asked for."""
+    if kind == "from change":
+        yield
+    else:
+        with patch.object(Selector, "start_as_change_predictor", lambda *_: None):
+            yield
+
+
+def in_parts(bank: Bank) -> Iterator[tuple[Bank, Bank]]:
+    """Two thirds to fit on and the third to look at, three times over."""
+    parts = torch.randperm(len(bank), generator=torch.Generator().manual_seed(0)).tensor_split(PARTS)
+    for number, part in enumerate(parts):
+        others = torch.cat([other for place, other in enumerate(parts) if place != number])
+        yield bank.rows(others), bank.rows(part)
+
+
+def fitted(kind: str, bank: Bank, mean: Aggregation, setting: Setting, trained_for: float) -> Policy:
+    if kind in ("margin", "change"):
+        return fit_named(kind, bank, mean, setting.unit)
+    with starting(kind):
+        return selector_fitter(cost=trained_for * setting.unit_size)(bank, mean, setting.unit)
+
+
+def compare(setting: Setting, trained_for: float) -> dict[str, Any]:
+    right: dict[str, list[list[Tensor]]] = {kind: [[] for _ in setting.costs] for kind in KINDS}
+    for pair in setting.pairs:
+        for known, fresh in in_parts(pair.heldout):
+            mean = fit_aggregation(known, weights=setting.weights)
+            for kind, by_cost in right.items():
+                curve = frontier(fresh, fitted(kind, known, mean, setting, trained_for), mean, setting.unit)
+                for parts, cost in zip(by_cost, setting.costs, strict=True):
+                    parts.append(at_cost(curve, cost * setting.unit_size))
+    table = {kind: torch.stack([torch.cat(parts) for parts in by_cost]) for kind, by_cost in right.items()}
+    base = table["margin"]
+    gains = {
+        kind: [points(*both) for both in zip([*rows, rows.mean(0)], [*base, base.mean(0)], strict=True)]
+        for kind, rows in table.items()
+        if kind != "margin"
+    }
+    return {"about": setting.said, "costs": setting.costs, "accuracy": (100 * base.mean(1)).tolist(), "gains": gains}
+
+
+def markdown(name: str, found: dict[str, Any]) -> str:
+    costs = found["costs"]
+    text = [f"#### {name}", "", f"| | {' | '.join(f'{cost:g}' for cost in costs)} | together |"]
+    text += ["|---" * (len(costs) + 2) + "|"]
+    text += [f"| {KINDS['margin']} | {' | '.join(f'{value:.2f}' for value in found['accuracy'])} | |"]
+    text += [
+        f"| {KINDS[kind]} | {' | '.join(gain(one) for one in values)} |" for kind, values in found["gains"].items()
+    ]
+    return "\n".join(text)
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    torch.set_num_threads(1)
+    large, small = (
+        [BANKS / f"cifar10-{net}-average-s{seed}-e30" for seed in range(3)] for net in ("resnet18", "resnet32")
+    )
+    results = {
+        "three ResNet-18": compare(equal_setting(large), 1.3),
+        "three ResNet-32": compare(equal_setting(small), 1.3),
+        "two ResNet-32, two ResNet-18": compare(unequal_setting(small, large, 2), 0.3),
+    }
+    (RESULTS / "selector_start.json").write_text(json.dumps(results, indent=1) + "\n")
+    text = "\n\n".join(markdown(name, found) for name, found in results.items()) + "\n"
+    (RESULTS / "selector_start.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Which device to run on, and whether it is there."""
+
+from __future__ import annotations
+
+import torch
+
+from irene.errors import OptionError
+
+
+def pick_device(name: str | torch.device) -> torch.device:
+    """The device of this name, which must be there; `auto` is a GPU if there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        kind = torch.get_device_module(device)
+    except RuntimeError:
+        raise OptionError(f"device must be auto, cpu, cuda or cuda:N, got {str(name)!r}") from None
+    there = kind.device_count() if kind.is_available() else 0
+    if (device.index or 0) >= there:
+        seen = f"only {device.type}:0 to {device.type}:{there - 1}" if there else "none"
+        raise OptionError(f"device {device} was asked for and torch sees {seen} here: use auto or --device cpu")
+    return device

@@ -1,0 +1,41 @@
+"""A device is taken only if it is there, and one that is not is refused in one line."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from irene.devices import pick_device
+from irene.errors import OptionError
+
+
+def gpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+
+
+def test_auto_is_a_gpu_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(monkeypatch, 0)
+    assert pick_device("auto") == torch.device("cpu")
+    gpus(monkeypatch, 1)
+    assert pick_device("auto") == torch.device("cuda")
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:0", torch.device("cuda")])
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch, name: str | torch.device) -> None:
+    gpus(monkeypatch, 0)
+    with pytest.raises(OptionError, match="was asked for and torch sees none here: use auto or --device cpu"):
+        pick_device(name)
+
+
+def test_a_gpu_beyond_the_last_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(monkeypatch, 2)
+    assert pick_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(OptionError, match="device cuda:2 was asked for and torch sees only cuda:0 to cuda:1 here"):
+        pick_device("cuda:2")
+
+
+@pytest.mark.parametrize("name", ["gpu", "", "meta", "cuda:x"])
+def test_what_is_no_device_is_refused(name: str) -> None:
+    with pytest.raises(OptionError, match=f"must be auto, cpu, cuda or cuda:N, got '{name}'"):
+        pick_device(name)

@@ -16,7 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import ROOT, asked_to_check, filled, write_or_check
 from names import seeds, setting_title, title
-from pages import latency_text, tables
+from pages import beyond_text, latency_text, tables
 from pages.conclusions import best_cascade, conclusions
 from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
 from pages.rows import networks, spread, trained
@@ -31,10 +31,11 @@ def main() -> None:
     study = json.loads((HERE / "results.json").read_text())
     pictures = json.loads((HERE / "figures.json").read_text())
     table = (ROOT / "benchmarks/results/policies.md").read_text()
+    beyond = json.loads((ROOT / "benchmarks/results/beyond.json").read_text())
     promises = (ROOT / "benchmarks/results/promises.md").read_text().strip()
     readme = ROOT / "README.md"
     written = {
-        ROOT / "docs/results.md": results(study, pictures, table),
+        ROOT / "docs/results.md": results(study, pictures, table, beyond),
         ROOT / "docs/calibrate.md": filled(HERE / "pages/calibrate.md.in", {"promises": promises}),
         readme: HEADLINE.sub(lambda found: found[1] + headline(study) + found[2], readme.read_text()),
     }
@@ -61,13 +62,13 @@ def headline(study: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str) -> str:
+def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str, beyond: dict[str, Any]) -> str:
     rows = study["rows"]
     irenes = {name: stages for name, stages in study["training"].items() if IRENE_RUN.fullmatch(name)}
     name, stages = next((name, stages) for name, stages in irenes.items() if "-s0-" in name)
     parts = {
         "hardware": ", ".join(dict.fromkeys(row["hardware"] for row in rows)),
-        "conclusions": conclusions(study),
+        "conclusions": conclusions(study, beyond),
         "methods": tables.method_tables(rows),
         "against": tables.against_tables(study["against"]),
         "asked": tables.asked_table(study["asked"]),
@@ -76,6 +77,7 @@ def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str) 
         "latency": latency_text.section(latency_text.load_files()),
         "headline_figures": "\n\n".join(picture(SMALL_FIRST, dataset) for dataset in headline_data(study)),
         "policies": policy_table.replace("### ", "#### ").strip(),
+        "beyond": beyond_text.section(beyond),
         "figures": figure_list(pictures),
         "speed": tables.speed_table(study["speed"]),
         "times": tables.time_table(rows),

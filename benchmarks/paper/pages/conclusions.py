@@ -8,6 +8,7 @@ from typing import Any
 from comparison import gain
 from names import IRENE, seeds, setting_title, title
 
+from pages import beyond_text
 from pages.rows import (
     Row,
     before_three,
@@ -23,12 +24,13 @@ from pages.rows import (
 MARGIN = title("margin")
 
 
-def conclusions(study: dict[str, Any]) -> str:
+def conclusions(study: dict[str, Any], beyond: dict[str, Any]) -> str:
     rows = study["rows"]
     said = [irene_sentence(slug, about, rows) for slug, about in study["against"].items()]
     said += [folds_sentence(slug, about) for slug, about in study["against"].items() if "folds" in about]
     said += recipe_sentences(rows)
     said += [cascade_sentence(one, rows) for one in study["small_first"] if before_three(one)]
+    said += beyond_text.sentences(beyond)
     return "\n".join(f"- {sentence}" for sentence in said)
 
 

@@ -1,0 +1,44 @@
+"""The results page says of corrupted images and promises what the JSON file says."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import beyond_text
+
+FOUND = Path(__file__).parents[2] / "benchmarks/results/beyond.json"
+
+
+@pytest.fixture
+def found() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(FOUND.read_text())
+    return loaded
+
+
+def test_every_kind_of_image_has_a_line(found: dict[str, Any]) -> None:
+    (slug,) = found
+    table = beyond_text.corruption_table(found[slug]).splitlines()
+    assert [line.split(" (")[0].removeprefix("| ") for line in table[2:]] == list(beyond_text.SETS)
+    assert len({line.count("|") for line in table}) == 1
+
+
+def test_kept_promises_are_counted_over_policies_and_wishes(found: dict[str, Any]) -> None:
+    (slug,) = found
+    splits = copy.deepcopy(found[slug]["promises on fresh splits"])
+    for rows in splits["policies"].values():
+        for row in rows:
+            row |= {"kept": 2 if "risk" in row["wish"] else 1, "calibrations": 5, "refused": 1}
+    said = beyond_text.promise_sentence(splits)  # three policies, two wishes of each kind
+    assert "kept in 12 of 24 calibrations" in said
+    assert said.endswith("kept in 6 of 24.")
+
+
+def test_without_splits_nothing_is_said_of_promises(found: dict[str, Any]) -> None:
+    for about in found.values():
+        del about["promises on fresh splits"]
+    assert "promised" not in " ".join(beyond_text.sentences(found))
+    assert "Promises" not in beyond_text.section(found)

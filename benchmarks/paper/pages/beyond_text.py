@@ -46,7 +46,7 @@ def sentence(slug: str, about: dict[str, Any]) -> str:
     ahead = ", ".join(f"at {cost} {gain(here[policy]['gain at the same cost'])}" for cost, here in corrupted.items())
     said = (
         f"**Corrupted images**, {title(slug)} ({names.seeds(about['runs'])}): thresholds set for {SHOWN} members on "
-        f"clean images spend {before['cost']:.2f} on clean and {after['cost']:.2f} on corrupted ones, where answers are "
+        f"clean images spend {before['cost']:.2f} on clean and {after['cost']:.2f} on corrupted ones, with answers "
         f"{gain(after['against all members'])} points from those of all members. Over margin + temperature at the same "
         f"cost {title_of(policy)} gains {ahead}."
     )

@@ -13,11 +13,13 @@ import collect
 import jobs
 import pytest
 import torch
+import write
 from comparison import joined
 from pages import tables
+from pages.conclusions import folds_sentence
 from pages.rows import load_paper, utility_of
 from replay import against
-from replay.packed import Setting, Study, common_seeds
+from replay.packed import Packed, Setting, Study, common_seeds
 from training.packing import pack
 
 from irene.bank import Bank
@@ -218,6 +220,45 @@ def test_seeds_that_all_sides_have_are_compared(study: Study) -> None:
     setting = next(run.setting for run in study.runs if run.label == "irene at 1.3")
     averages, irenes = common_seeds(study.of(setting, "average"), study.of(setting, "irene at 1.3")[1:])
     assert [run.seed for run in averages] == [run.seed for run in irenes] == [1]
+
+
+def test_a_run_whose_later_members_were_slowed_down_had_not_the_card_to_itself(
+    study: Study, tmp_path: Path, lifelike_bank: Callable[..., Bank]
+) -> None:
+    average = next(run for run in study.runs if run.method == "average" and run.setting.images < 50_000)
+    assert study.alone(average)
+    slowed = made(tmp_path / "slowed", {"test": lifelike_bank(50), "heldout": lifelike_bank(50)}, "average", 5)
+    lines = [json.loads(line) for line in (slowed.path / "metrics.jsonl").read_text().splitlines()]
+    for line in lines[2:]:
+        line["seconds"] *= 3
+    (slowed.path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = Packed.open(slowed.path)
+    assert isinstance(run, Packed)
+    assert not Study([*study.runs, run]).alone(run)
+
+
+def test_epochs_are_compared_in_the_run_whose_epochs_vary_least() -> None:
+    def stages(unsteady: float, *seconds: float) -> dict[str, Any]:
+        return {f"m{t}": {"median_epoch_s": one, "epoch_s_unsteady": unsteady} for t, one in enumerate(seconds)}
+
+    said = write.epoch_ratios({"a": stages(0.5, 1.0, 9.0, 9.0), "b": stages(0.1, 2.0, 2.5, 3.0)})
+    assert said.startswith("t = 2: 1.25, t = 3: 1.50\n(medians of `b`")
+
+
+def test_how_far_epochs_vary_is_told_by_their_deciles() -> None:
+    assert collect.unsteady([2.0] * 30) == 0
+    assert collect.unsteady([27.0, *[2.0] * 29]) == 0  # the first one compiles
+    assert collect.unsteady([1.0] * 15 + [2.0] * 15) == pytest.approx(1 / 1.5)
+
+
+def test_folds_are_compared_with_a_slice_of_the_same_training_time() -> None:
+    gain = {"all": [0.1, 0.05, 0.15]}
+    about = {"folds": {"seeds": 3, "gain": gain}}
+    assert "Without any slice" not in folds_sentence("cifar10-resnet18-e30", about)
+    about |= {"unheld": {"seeds": 1, "gain": gain, "cost": 1.22}, "longer": {"seeds": 2, "gain": gain}}
+    said = folds_sentence("cifar10-resnet18-e30", about)
+    assert "costs 1.22 where 1.3 was asked for" in said
+    assert said.endswith("**+0.10 [+0.05, +0.15]** (margin + temperature, 2 seeds).")
 
 
 def row(method: str, accuracy: float, cost: float = 1.0, **changes: Any) -> dict[str, Any]:

@@ -146,8 +146,8 @@ class Study:
         """Whether a run had the card to itself, so that its time says something."""
         fastest = max(other.rate() for other in self.runs if other.backbones[0] == run.backbones[0])
         if len(set(run.backbones)) == 1:
-            first, *later = [statistics.median(seconds) for seconds in run.epoch_seconds().values()]
-            if max(later, default=0.0) > STEADY * first:
+            medians = [statistics.median(seconds) for seconds in run.epoch_seconds().values()]
+            if medians and max(medians) > STEADY * medians[0]:
                 return False
         return run.rate() >= ALONE * fastest
 

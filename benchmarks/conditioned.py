@@ -13,14 +13,13 @@ Writes benchmarks/results/conditioned.json and conditioned.md, and prints the la
 from __future__ import annotations
 
 import argparse
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import torch
 from comparison import at_cost, gain, points
-from policy_table import RESULTS, Pair, Setting, equal_setting, unequal_setting
+from documents import write_results
+from ensembles import Pair, Setting, committed
 from torch import Tensor, nn
 
 from irene.bank import Bank
@@ -36,7 +35,6 @@ from irene.training import losses
 from irene.training.afterwards import selector_fitter
 from irene.types import CostUnit, cost_vector
 
-BANKS = Path(__file__).parent / "paper/banks"
 NAMES = FEATURES["classification"]
 HIDDEN, EPOCHS, BATCH, LR = 8, 100, 512, 0.01  # those of the selector
 LEAST, MOST = math.log(0.003), math.log(1.0)  # of the price, from all members to hardly more than one
@@ -158,18 +156,8 @@ def markdown(name: str, found: dict[str, Any]) -> str:
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
-    large, small = (
-        [BANKS / f"cifar10-{net}-average-s{seed}-e30" for seed in range(3)] for net in ("resnet18", "resnet32")
-    )
-    results = {
-        "three ResNet-18": compare(equal_setting(large), 1.3),
-        "three ResNet-32": compare(equal_setting(small), 1.3),
-        "two ResNet-32, two ResNet-18": compare(unequal_setting(small, large, 2), 0.3),
-    }
-    (RESULTS / "conditioned.json").write_text(json.dumps(results, indent=1) + "\n")
-    text = "\n\n".join(markdown(name, found) for name, found in results.items()) + "\n"
-    (RESULTS / "conditioned.md").write_text(text)
-    print(text)
+    results = {name: compare(setting, setting.usual_cost) for name, setting in committed().items()}
+    write_results("conditioned", results, [markdown(name, found) for name, found in results.items()])
 
 
 if __name__ == "__main__":

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from irene.files import as_json
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks/results"
 
 
 def filled(template: Path, parts: dict[str, str]) -> str:
@@ -36,6 +38,15 @@ def write_or_check(documents: dict[Path, str], script: str, *, check: bool) -> N
         sys.exit(f"out of date: {names}; run python {script}" if stale else 0)
     for path, text in documents.items():
         path.write_text(text)
+
+
+def write_results(name: str, report: dict[str, Any], tables: Sequence[str], folder: Path = RESULTS) -> None:
+    """Write NAME.json and NAME.md, and print the latter."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
+    text = "\n\n".join(tables) + "\n"
+    (folder / f"{name}.md").write_text(text)
+    print(text)
 
 
 def machine(hardware: dict[str, Any]) -> str:

@@ -17,7 +17,6 @@ Writes benchmarks/results/policies.json and policies.md, and prints the latter.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,10 +25,11 @@ from statistics import fmean as mean_of
 from typing import Any
 
 import torch
-from comparison import at_cost, gain, joined, points, threshold_for
+from comparison import at_cost, gain, points, threshold_for
+from documents import write_results
+from ensembles import Pair, Setting, equal_setting, unequal_setting
 from torch import Tensor
 
-from irene.bank import Bank
 from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.order import best_order
 from irene.calibration.selection import fit_named
@@ -37,36 +37,11 @@ from irene.calibration.weights import fit_aggregation
 from irene.halting.policies import Oracle
 from irene.halting.rule import Aggregation
 from irene.training.afterwards import selector_fitter
-from irene.types import CostUnit
 
-EQUAL_COSTS = (1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 2.0)
-UNEQUAL_COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)  # of one large member
 BASELINE = "margin"
 PLAIN = ("confidence", "entropy", "agreement", "patience", "window", "change", "cost-to-go", "random")
 SKIPPING = "skipping"
 ORDERS = ("best fixed order, margin", "best fixed order, selector")  # members and order searched for at each cost
-RESULTS = Path(__file__).parent / "results"
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The outputs of one ensemble on held-out and on test samples."""
-
-    heldout: Bank
-    test: Bank
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Ensembles of one kind, the costs to compare at, and what a unit of them is."""
-
-    name: str
-    pairs: list[Pair]
-    costs: tuple[float, ...]
-    unit: CostUnit
-    unit_size: float
-    weights: bool
-    said: str
 
 
 @dataclass(frozen=True)
@@ -84,11 +59,7 @@ def main() -> None:
     if arguments.small:
         settings.append(unequal_setting(arguments.small, arguments.large, arguments.members))
     results = {setting.name: compare(setting) for setting in settings}
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "policies.json").write_text(json.dumps(results, indent=1) + "\n")
-    text = "\n\n".join(markdown(setting, results[setting.name]) for setting in settings) + "\n"
-    (RESULTS / "policies.md").write_text(text)
-    print(text)
+    write_results("policies", results, [markdown(setting, results[setting.name]) for setting in settings])
 
 
 def parse() -> argparse.Namespace:
@@ -101,31 +72,6 @@ def parse() -> argparse.Namespace:
     if len(arguments.small) != len(arguments.large):
         parser.error("give as many --large runs as --small ones")
     return arguments
-
-
-def read(folder: Path) -> Pair:
-    return Pair(*(Bank.load(folder / "banks" / f"{split}.safetensors") for split in ("heldout", "test")))
-
-
-def equal_setting(folders: Sequence[Path]) -> Setting:
-    pairs = [read(folder) for folder in folders]
-    steps = pairs[0].test.steps
-    said = f"{steps} equal members, cost in members, {len(pairs)} ensembles"
-    return Setting("equal", pairs, EQUAL_COSTS, "members", 1.0, False, said)
-
-
-def unequal_setting(small: Sequence[Path], large: Sequence[Path], members: int) -> Setting:
-    pairs = []
-    for few, many in zip(small, large, strict=True):
-        one, other = read(few), read(many)
-        counts = (members, members)
-        pairs.append(Pair(joined(one.heldout, other.heldout, counts), joined(one.test, other.test, counts)))
-    flops = max(cost.flops for cost in pairs[0].test.costs)
-    said = (
-        f"{members} small members, then {members} large ones, cost in FLOPs of a large one (a small one is "
-        f"{pairs[0].test.costs[0].flops / flops:.3f}), {len(pairs)} ensembles"
-    )
-    return Setting("unequal", pairs, UNEQUAL_COSTS, "flops", flops, True, said)
 
 
 def compare(setting: Setting) -> dict[str, Any]:

@@ -13,7 +13,6 @@ Writes benchmarks/results/promises.json and promises.md, and prints the latter.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from documents import write_results
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
@@ -36,7 +36,6 @@ WISHES: tuple[dict[str, Any], ...] = (
     *({"p99": times} for times in (1.5, 2.5, 3.5)),  # in units of the dearest member's ms
     *({"risk": risk} for risk in (0.0025, 0.005, 0.01, 0.02)),
 )
-RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
@@ -54,12 +53,8 @@ def main() -> None:
             calibration, unseen = resplit(banks, seed)
             found[name] += [look(calibration, unseen, wish, seed) for wish in WISHES]
     summary = {name: [summarise(entries, wish) for wish in WISHES] for name, entries in found.items()}
-    RESULTS.mkdir(exist_ok=True)
     report = {"seeds": arguments.seeds, "confidence": CONFIDENCE, "summary": summary, "every": found}
-    (RESULTS / "promises.json").write_text(json.dumps(report, indent=1) + "\n")
-    text = "\n\n".join(markdown(name, found[name], rows) for name, rows in summary.items()) + "\n"
-    (RESULTS / "promises.md").write_text(text)
-    print(text)
+    write_results("promises", report, [markdown(name, found[name], rows) for name, rows in summary.items()])
 
 
 def resplit(banks: Sequence[Bank], seed: int) -> tuple[Bank, Bank]:

@@ -12,7 +12,6 @@ Writes benchmarks/results/selector_start.json and selector_start.md, and prints 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,8 +19,8 @@ from unittest.mock import patch
 
 import torch
 from comparison import at_cost, gain, points
-from conditioned import BANKS
-from policy_table import RESULTS, Setting, equal_setting, unequal_setting
+from documents import write_results
+from ensembles import Setting, committed
 from torch import Tensor
 
 from irene.bank import Bank
@@ -60,20 +59,20 @@ def in_parts(bank: Bank) -> Iterator[tuple[Bank, Bank]]:
         yield bank.rows(others), bank.rows(part)
 
 
-def fitted(kind: str, bank: Bank, mean: Aggregation, setting: Setting, trained_for: float) -> Policy:
+def fitted(kind: str, bank: Bank, mean: Aggregation, setting: Setting) -> Policy:
     if kind in ("margin", "change"):
         return fit_named(kind, bank, mean, setting.unit)
     with starting(kind):
-        return selector_fitter(cost=trained_for * setting.unit_size)(bank, mean, setting.unit)
+        return selector_fitter(cost=setting.usual_cost * setting.unit_size)(bank, mean, setting.unit)
 
 
-def compare(setting: Setting, trained_for: float) -> dict[str, Any]:
+def compare(setting: Setting) -> dict[str, Any]:
     right: dict[str, list[list[Tensor]]] = {kind: [[] for _ in setting.costs] for kind in KINDS}
     for pair in setting.pairs:
         for known, fresh in in_parts(pair.heldout):
             mean = fit_aggregation(known, weights=setting.weights)
             for kind, by_cost in right.items():
-                curve = frontier(fresh, fitted(kind, known, mean, setting, trained_for), mean, setting.unit)
+                curve = frontier(fresh, fitted(kind, known, mean, setting), mean, setting.unit)
                 for parts, cost in zip(by_cost, setting.costs, strict=True):
                     parts.append(at_cost(curve, cost * setting.unit_size))
     table = {kind: torch.stack([torch.cat(parts) for parts in by_cost]) for kind, by_cost in right.items()}
@@ -100,18 +99,8 @@ def markdown(name: str, found: dict[str, Any]) -> str:
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
-    large, small = (
-        [BANKS / f"cifar10-{net}-average-s{seed}-e30" for seed in range(3)] for net in ("resnet18", "resnet32")
-    )
-    results = {
-        "three ResNet-18": compare(equal_setting(large), 1.3),
-        "three ResNet-32": compare(equal_setting(small), 1.3),
-        "two ResNet-32, two ResNet-18": compare(unequal_setting(small, large, 2), 0.3),
-    }
-    (RESULTS / "selector_start.json").write_text(json.dumps(results, indent=1) + "\n")
-    text = "\n\n".join(markdown(name, found) for name, found in results.items()) + "\n"
-    (RESULTS / "selector_start.md").write_text(text)
-    print(text)
+    results = {name: compare(setting) for name, setting in committed().items()}
+    write_results("selector_start", results, [markdown(name, found) for name, found in results.items()])
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ Writes beyond.json and beyond.md, and prints the latter.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -47,6 +46,7 @@ from irene.types import CostUnit, cost_vector
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from comparison import at_cost, gain, points, threshold_for
+from documents import RESULTS, write_results
 from names import without_seed
 from replay.beyond_promises import on_fresh_splits, promises_markdown, under_corruption
 from replay.packed import Packed
@@ -56,7 +56,6 @@ CLEAN = "clean"
 MARGIN, CHANGE, SELECTOR, OWN = "margin", "change", "selector", "own selector"
 EQUAL_COSTS = (1.1, 1.3, 1.5)
 UNEQUAL_COSTS = (0.3, 0.5, 0.7)  # of the dearest member
-RESULTS = Path(__file__).parents[1] / "results"
 
 
 @dataclass(frozen=True)
@@ -112,11 +111,7 @@ def main() -> None:
         parts.append(markdown(found))
     if not report:
         raise SystemExit(f"{arguments.runs}: no folder in it is a run with banks of held-out and test samples")
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "beyond.json").write_text(json.dumps(report, indent=1) + "\n")
-    text = "\n\n".join(parts) + "\n"
-    (arguments.out / "beyond.md").write_text(text)
-    print(text)
+    write_results("beyond", report, parts, arguments.out)
 
 
 def settings(folder: Path) -> list[Setting]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from documents import ROOT, asked_to_check, filled, write_or_check
+from documents import RESULTS, ROOT, asked_to_check, filled, write_or_check
 from names import seeds, setting_title, title
 from pages import beyond_text, latency_text, tables
 from pages.conclusions import best_cascade, conclusions
@@ -30,13 +30,13 @@ def main() -> None:
     check = asked_to_check(__doc__)
     study = json.loads((HERE / "results.json").read_text())
     pictures = json.loads((HERE / "figures.json").read_text())
-    table = (ROOT / "benchmarks/results/policies.md").read_text()
-    beyond = json.loads((ROOT / "benchmarks/results/beyond.json").read_text())
-    promises = (ROOT / "benchmarks/results/promises.md").read_text().strip()
+    table = (RESULTS / "policies.md").read_text()
+    beyond = json.loads((RESULTS / "beyond.json").read_text())
+    promises, sizes = ((RESULTS / f"{name}.md").read_text().strip() for name in ("promises", "heldout_size"))
     readme = ROOT / "README.md"
     written = {
         ROOT / "docs/results.md": results(study, pictures, table, beyond),
-        ROOT / "docs/calibrate.md": filled(HERE / "pages/calibrate.md.in", {"promises": promises}),
+        ROOT / "docs/calibrate.md": filled(HERE / "pages/calibrate.md.in", {"promises": promises, "sizes": sizes}),
         readme: HEADLINE.sub(lambda found: found[1] + headline(study) + found[2], readme.read_text()),
     }
     write_or_check(written, "benchmarks/paper/write.py", check=check)

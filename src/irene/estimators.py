@@ -175,7 +175,7 @@ class IreneClassifier(ClassifierMixin, _Ensemble):  # type: ignore[misc]  # scik
     backbones : one name for all members or one a member; None chooses by the shape of X.
     cost : mean number of members a sample may run through, for methods that stop early.
     epochs, batch_size, optimizer, lr : how each member is trained; the optimizer is adam or sgd.
-    heldout : share or number of training samples held out; None is a fifth, or a tenth of 10,000 or more.
+    heldout : share or number of training samples held out; None is a fifth, or a tenth of 10,000 or more, up to 5,000.
     random_state : seed; with a number, fitting again gives the same model.
     device : auto, cpu or cuda.
     out : directory to keep the run in (it must not exist); None keeps no files.

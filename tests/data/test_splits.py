@@ -41,9 +41,11 @@ def test_sizes_as_asked(heldout: float | int | None, count: int) -> None:
     assert parts.record["sizes"] == {"train": 270 - count, "heldout": count, "test": 30}
 
 
-def test_large_sets_give_a_tenth() -> None:
-    data = from_arrays(torch.zeros(12_000, 1), torch.arange(12_000) % 2, test_fraction=0)
-    assert len(split(data).heldout) == 1200
+@pytest.mark.parametrize(("samples", "count"), [(12_000, 1200), (50_000, 5000), (70_000, 5000)])
+def test_large_sets_give_a_tenth_and_never_more_than_enough(samples: int, count: int) -> None:
+    data = from_arrays(torch.zeros(samples, 1), torch.arange(samples) % 2, test_fraction=0)
+    assert len(split(data).heldout) == count
+    assert len(split(data, heldout=0.1).heldout) == samples // 10  # what is asked for is given
 
 
 @pytest.mark.parametrize("heldout", [-1, -0.1, 1.0, 270, True, "0.1", float("nan")])

@@ -66,7 +66,7 @@ Heldout = Annotated[
     typer.Option(
         metavar="SHARE|COUNT",
         help="Training samples that members do not see, to learn when to stop: a share such as 0.1, or a number. By "
-        "default a fifth, or a tenth of 10,000 and more.",
+        "default a fifth, or a tenth of 10,000 and more, at most 5,000.",
         rich_help_panel=DATA,
     ),
 ]

@@ -27,7 +27,7 @@ def tune(
         typer.Option(
             metavar="SHARE|COUNT",
             help="Training samples to judge trials by, which nothing is fitted on; by default a fifth, or a tenth of "
-            "10,000 and more.",
+            "10,000 and more, at most 5,000.",
             rich_help_panel=SEARCH,
         ),
     ] = None,

@@ -16,6 +16,7 @@ from irene.data.stratify import fold_indices, take_aside
 from irene.errors import OptionError
 
 _LARGE = 10_000  # from this many training samples on, a tenth is enough to fit a policy on
+_ENOUGH = 5_000  # held-out samples: what more of them tell is less than members lose by them (docs/calibrate.md)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,7 +32,7 @@ class Splits:
 
 def _heldout_count(available: int, heldout: float | int | None) -> int:
     if heldout is None:
-        heldout = 0.1 if available >= _LARGE else 0.2
+        return min(round(0.1 * available), _ENOUGH) if available >= _LARGE else max(round(0.2 * available), 1)
     if isinstance(heldout, float) and 0 <= heldout < 1:
         # A share that is asked for is never rounded away.
         return max(round(available * heldout), 1) if heldout else 0
@@ -45,8 +46,8 @@ def _heldout_count(available: int, heldout: float | int | None) -> int:
 def split(data: Data, *, heldout: float | int | None = None, seed: int = 0) -> Splits:
     """Cut a held-out slice off the training samples.
 
-    `heldout` is a share (0.1), a number of samples (5000), 0 for none, or None for a tenth of 10,000 samples
-    or more and a fifth of fewer. Classes keep their proportions.
+    `heldout` is a share (0.1), a number of samples (5000), 0 for none, or None for a fifth, of 10,000
+    samples or more a tenth, and never more than 5,000. Classes keep their proportions.
     """
     stay, aside = take_aside(data.train.targets, _heldout_count(len(data.train), heldout), seed)
     parts = {

@@ -1,0 +1,79 @@
+"""Ensembles whose saved outputs are compared: their banks, the costs to compare at, and those that are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from comparison import joined
+
+from irene.bank import Bank
+from irene.types import CostUnit
+
+EQUAL_COSTS = (1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 2.0)
+UNEQUAL_COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)  # of one large member
+BANKS = Path(__file__).parent / "paper/banks"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The outputs of one ensemble on held-out and on test samples."""
+
+    heldout: Bank
+    test: Bank
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Ensembles of one kind, the costs to compare at, and what a unit of them is."""
+
+    name: str
+    pairs: list[Pair]
+    costs: tuple[float, ...]
+    unit: CostUnit
+    unit_size: float
+    weights: bool
+    said: str
+
+    @property
+    def usual_cost(self) -> float:
+        """What a selector is fitted for where one has to serve all costs."""
+        return 1.3 if self.unit == "members" else 0.3
+
+
+def read(folder: Path) -> Pair:
+    return Pair(*(Bank.load(folder / "banks" / f"{split}.safetensors") for split in ("heldout", "test")))
+
+
+def equal_setting(folders: Sequence[Path]) -> Setting:
+    pairs = [read(folder) for folder in folders]
+    steps = pairs[0].test.steps
+    said = f"{steps} equal members, cost in members, {len(pairs)} ensembles"
+    return Setting("equal", pairs, EQUAL_COSTS, "members", 1.0, False, said)
+
+
+def unequal_setting(small: Sequence[Path], large: Sequence[Path], members: int) -> Setting:
+    pairs = []
+    for few, many in zip(small, large, strict=True):
+        one, other = read(few), read(many)
+        counts = (members, members)
+        pairs.append(Pair(joined(one.heldout, other.heldout, counts), joined(one.test, other.test, counts)))
+    flops = max(cost.flops for cost in pairs[0].test.costs)
+    said = (
+        f"{members} small members, then {members} large ones, cost in FLOPs of a large one (a small one is "
+        f"{pairs[0].test.costs[0].flops / flops:.3f}), {len(pairs)} ensembles"
+    )
+    return Setting("unequal", pairs, UNEQUAL_COSTS, "flops", flops, True, said)
+
+
+def committed() -> dict[str, Setting]:
+    """What can be made of the committed banks."""
+    large, small = (
+        [BANKS / f"cifar10-{net}-average-s{seed}-e30" for seed in range(3)] for net in ("resnet18", "resnet32")
+    )
+    return {
+        "three ResNet-18": equal_setting(large),
+        "three ResNet-32": equal_setting(small),
+        "two ResNet-32, two ResNet-18": unequal_setting(small, large, 2),
+    }

@@ -116,6 +116,9 @@ def fit_selector(
     selector.to(loop.device).standardise(evidence.features)
     if evidence.task == "classification" and evidence.steps > 1:
         selector.start_as_change_predictor(evidence.features, evidence.stays())
+        with torch.no_grad():  # to the last digit the same in all processes
+            for parameter in selector.parameters():
+                loop.world.average(parameter)
     samples = Samples(
         inputs=evidence.features.cpu(),
         targets=torch.zeros(len(evidence), dtype=torch.int64),

@@ -26,7 +26,7 @@ from irene.bank import Bank
 from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.weights import fit_aggregation
 from irene.halting import maths
-from irene.halting.features import FEATURES, feature_table
+from irene.halting.features import FEATURES, already_final, feature_table
 from irene.halting.linear import logistic
 from irene.halting.quality import quality
 from irene.halting.rule import Aggregation
@@ -60,7 +60,7 @@ class Conditioned(nn.Module):
         with torch.no_grad():
             for parameter in (self.out.weight, self.skip.weight):
                 parameter.zero_()
-            stays_NT = answers_NTK.argmax(2) == answers_NTK[:, -1:].argmax(2)
+            stays_NT = already_final(answers_NTK)
             scaled_NTF = (features_NTF - self.mean_F[:-1]) / self.std_F[:-1]
             weight_F, bias = logistic(scaled_NTF[:, :-1].flatten(0, 1), stays_NT[:, :-1].flatten())
             self.skip.weight[0, :-1] = weight_F

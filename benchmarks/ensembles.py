@@ -9,6 +9,10 @@ from pathlib import Path
 from comparison import joined
 
 from irene.bank import Bank
+from irene.calibration.selection import fit_named
+from irene.halting.policy import Policy
+from irene.halting.rule import Aggregation
+from irene.training.afterwards import selector_fitter
 from irene.types import CostUnit
 
 EQUAL_COSTS = (1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 2.0)
@@ -24,22 +28,38 @@ class Pair:
     test: Bank
 
 
-@dataclass(frozen=True)
-class Setting:
-    """Ensembles of one kind, the costs to compare at, and what a unit of them is."""
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """The mean costs to compare ensembles of one kind at, and what a unit of them is."""
 
     name: str
-    pairs: list[Pair]
     costs: tuple[float, ...]
     unit: CostUnit
     unit_size: float
-    weights: bool
+
+    @property
+    def weights(self) -> bool:
+        """Whether members are unequal, so that their votes are weighed."""
+        return self.unit == "flops"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(Costs):
+    """Ensembles of one kind, to be compared on saved outputs."""
+
+    pairs: list[Pair]
     said: str
 
     @property
     def usual_cost(self) -> float:
         """What a selector is fitted for where one has to serve all costs."""
         return 1.3 if self.unit == "members" else 0.3
+
+    def fit(self, policy: str, bank: Bank, mean: Aggregation) -> Policy:
+        """A policy of this name fitted on some samples, a selector for the usual cost."""
+        if policy == "selector":
+            return selector_fitter(cost=self.usual_cost * self.unit_size)(bank, mean, self.unit)
+        return fit_named(policy, bank, mean, self.unit)
 
 
 def read(folder: Path) -> Pair:
@@ -50,7 +70,7 @@ def equal_setting(folders: Sequence[Path]) -> Setting:
     pairs = [read(folder) for folder in folders]
     steps = pairs[0].test.steps
     said = f"{steps} equal members, cost in members, {len(pairs)} ensembles"
-    return Setting("equal", pairs, EQUAL_COSTS, "members", 1.0, False, said)
+    return Setting(name="equal", costs=EQUAL_COSTS, unit="members", unit_size=1.0, pairs=pairs, said=said)
 
 
 def unequal_setting(small: Sequence[Path], large: Sequence[Path], members: int) -> Setting:
@@ -64,7 +84,7 @@ def unequal_setting(small: Sequence[Path], large: Sequence[Path], members: int) 
         f"{members} small members, then {members} large ones, cost in FLOPs of a large one (a small one is "
         f"{pairs[0].test.costs[0].flops / flops:.3f}), {len(pairs)} ensembles"
     )
-    return Setting("unequal", pairs, UNEQUAL_COSTS, "flops", flops, True, said)
+    return Setting(name="unequal", costs=UNEQUAL_COSTS, unit="flops", unit_size=flops, pairs=pairs, said=said)
 
 
 def committed() -> dict[str, Setting]:

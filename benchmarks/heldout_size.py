@@ -24,11 +24,7 @@ from ensembles import Setting, committed
 
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
-from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
-from irene.halting.policy import Policy
-from irene.halting.rule import Aggregation
-from irene.training.afterwards import selector_fitter
 
 SHOWN = ("three ResNet-18", "two ResNet-32, two ResNet-18")
 SIZES = (100, 250, 500, 1000, 2500, 5000)
@@ -43,12 +39,6 @@ def draws(bank: Bank, size: int, count: int) -> Iterator[Bank]:
         yield bank.rows(torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed))[:size])
 
 
-def fitted(name: str, bank: Bank, mean: Aggregation, setting: Setting, asked: float) -> Policy:
-    if name == "selector":
-        return selector_fitter(cost=asked)(bank, mean, setting.unit)
-    return fit_named(name, bank, mean, setting.unit)
-
-
 def look(setting: Setting, count: int) -> dict[str, Any]:
     """By size and policy: accuracy at the asked cost, and how far the realised cost is from it."""
     asked = setting.usual_cost * setting.unit_size
@@ -59,7 +49,7 @@ def look(setting: Setting, count: int) -> dict[str, Any]:
             for known in draws(pair.heldout, size, count):
                 mean = fit_aggregation(known, weights=setting.weights)
                 for name, rows in seen.items():
-                    policy = fitted(name, known, mean, setting, asked)
+                    policy = setting.fit(name, known, mean)
                     before, after = (frontier(bank, policy, mean, setting.unit) for bank in (known, pair.test))
                     realised = float(after.at(threshold_for(before, asked), after.costs_NT).mean())
                     rows.append((float(at_cost(after, asked).mean()), abs(realised - asked) / setting.unit_size))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import patch
 
@@ -25,12 +25,10 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
-from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
-from irene.training.afterwards import selector_fitter
 
 PARTS = 3
 KINDS = {
@@ -39,16 +37,6 @@ KINDS = {
     "from margin": "selector that starts from the margin",
     "from change": "selector that starts as a change predictor",
 }
-
-
-@contextmanager
-def starting(kind: str) -> Iterator[None]:
-    """Leave out the start as a change predictor unless it is asked for."""
-    if kind == "from change":
-        yield
-    else:
-        with patch.object(Selector, "start_as_change_predictor", lambda *_: None):
-            yield
 
 
 def in_parts(bank: Bank) -> Iterator[tuple[Bank, Bank]]:
@@ -61,9 +49,10 @@ def in_parts(bank: Bank) -> Iterator[tuple[Bank, Bank]]:
 
 def fitted(kind: str, bank: Bank, mean: Aggregation, setting: Setting) -> Policy:
     if kind in ("margin", "change"):
-        return fit_named(kind, bank, mean, setting.unit)
-    with starting(kind):
-        return selector_fitter(cost=setting.usual_cost * setting.unit_size)(bank, mean, setting.unit)
+        return setting.fit(kind, bank, mean)
+    from_margin = patch.object(Selector, "start_as_change_predictor", lambda *_: None)
+    with from_margin if kind == "from margin" else nullcontext():
+        return setting.fit("selector", bank, mean)
 
 
 def compare(setting: Setting) -> dict[str, Any]:

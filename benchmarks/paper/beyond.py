@@ -42,11 +42,12 @@ from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.selection import Fitted, fit_named
 from irene.calibration.weights import fit_aggregation
 from irene.training.afterwards import selector_fitter
-from irene.types import CostUnit, cost_vector
+from irene.types import cost_vector
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from comparison import at_cost, gain, points, threshold_for
 from documents import RESULTS, write_results
+from ensembles import Costs
 from names import without_seed
 from replay.beyond_promises import on_fresh_splits, promises_markdown, under_corruption
 from replay.packed import Packed
@@ -67,15 +68,11 @@ class Ensemble:
     own: Fitted | None
 
 
-@dataclass(frozen=True)
-class Setting:
-    """Runs that differ in their seed alone, the mean costs to ask for, and what a unit of them is."""
+@dataclass(frozen=True, kw_only=True)
+class Setting(Costs):
+    """Runs that differ in their seed alone, with the mean costs to ask for."""
 
-    name: str
     runs: list[Ensemble]
-    costs: tuple[float, ...]
-    unit: CostUnit
-    unit_size: float
 
     @property
     def said(self) -> str:
@@ -150,9 +147,10 @@ def as_setting(name: str, runs: list[Ensemble]) -> Setting:
         runs = [replace(run, own=None) for run in runs]
     flops_T = cost_vector(runs[0].heldout.costs, "flops")
     if bool((flops_T == flops_T[0]).all()):
-        return Setting(name, runs, EQUAL_COSTS, "members", 1.0)
+        return Setting(name=name, runs=runs, costs=EQUAL_COSTS, unit="members", unit_size=1.0)
     size = float(flops_T.max())
-    return Setting(name, runs, tuple(c for c in UNEQUAL_COSTS if c * size > float(flops_T[0])), "flops", size)
+    costs = tuple(cost for cost in UNEQUAL_COSTS if cost * size > float(flops_T[0]))
+    return Setting(name=name, runs=runs, costs=costs, unit="flops", unit_size=size)
 
 
 def examine(setting: Setting, splits: int) -> dict[str, Any]:
@@ -166,12 +164,11 @@ def examine(setting: Setting, splits: int) -> dict[str, Any]:
             "all members": float(torch.stack(first.whole).mean()),
             "asked": {f"{cost:g}": figures(policies) for cost, policies in by_cost.items()},
         }
-    weights = setting.unit == "flops"
     banks = [(run.heldout, run.sets) for run in setting.runs]
-    found["promises on held-out samples"] = under_corruption(banks, weights=weights)
+    found["promises on held-out samples"] = under_corruption(banks, weights=setting.weights)
     if splits:
         found["promises on fresh splits"] = on_fresh_splits(
-            [(run.heldout, run.sets[CLEAN]) for run in setting.runs], splits, weights=weights
+            [(run.heldout, run.sets[CLEAN]) for run in setting.runs], splits, weights=setting.weights
         )
     return found
 
@@ -194,7 +191,7 @@ def look(setting: Setting) -> Looks:
 
 def policies(run: Ensemble, setting: Setting, cost: float) -> Iterator[tuple[str, Fitted]]:
     """The policies to compare, margin first; a selector is fitted around the cost that is asked for."""
-    mean = fit_aggregation(run.heldout, weights=setting.unit == "flops")
+    mean = fit_aggregation(run.heldout, weights=setting.weights)
     for name in (MARGIN, CHANGE):
         yield name, Fitted(fit_named(name, run.heldout, mean, setting.unit), mean)
     yield SELECTOR, Fitted(selector_fitter(cost=cost * setting.unit_size)(run.heldout, mean, setting.unit), mean)

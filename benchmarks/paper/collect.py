@@ -77,16 +77,14 @@ def rows_of(run: Packed, *, alone: bool) -> list[dict[str, Any]]:
     def row(method: str, figures: dict[str, Any], **changes: Any) -> dict[str, Any]:
         return {**about, "method": method, **{key: figures[key] for key in KEPT}, **changes}
 
-    if run.method != "average" and not run.ends_on_heldout:
-        return [row(run.label, run.figures["test"])]
-    test = run.bank("test")
-
     def replayed(bank: Bank, policy: Policy | None = None, aggregation: Aggregation | None = None) -> dict[str, Any]:
         return figures_of(bank.replay(policy, aggregation), bank.targets, bank.costs)
 
     if run.method != "average":
-        return [row(run.label, replayed(test, run.policy(), run.aggregation))]
-
+        done_over = run.ends_on_heldout
+        figures = replayed(run.bank("test"), run.policy(), run.aggregation) if done_over else run.figures["test"]
+        return [row(run.label, figures)]
+    test = run.bank("test")
     count = len(run.backbones)
     size = run.label.removeprefix("average")
     rows = [row(run.label, replayed(test))]

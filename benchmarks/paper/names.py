@@ -16,6 +16,7 @@ TITLES = {
     "margin": "margin + temperature",
     "change": "change predictor",
     "selector": "selector",
+    "own selector": "IRENE's selector",
 }
 _SEED = re.compile(r"-s\d+(?=-|$)")
 

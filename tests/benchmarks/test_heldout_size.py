@@ -33,7 +33,7 @@ def test_every_size_and_policy_is_looked_at(
 ) -> None:
     monkeypatch.setattr(heldout_size, "SIZES", (50, 200))
     pairs = [Pair(lifelike_bank(200, seed=0), lifelike_bank(200, seed=1))]
-    setting = Setting("equal", pairs, (1.3,), "members", 1.0, False, "three members")
+    setting = Setting(name="equal", costs=(1.3,), unit="members", unit_size=1.0, pairs=pairs, said="three members")
     found = heldout_size.look(setting, 2)
     assert found["asked"] == 1.3
     assert {size: rows["margin"]["fits"] for size, rows in found["sizes"].items()} == {"50": 2, "200": 1}

@@ -30,10 +30,6 @@ def title(slug: str) -> str:
     return f"{names.title(dataset)}, {names.title(backbone)}, {method}, {epochs[1:]} epochs"
 
 
-def title_of(policy: str) -> str:
-    return "IRENE's selector" if policy == OWN else names.title(policy)
-
-
 def sentences(found: dict[str, Any]) -> list[str]:
     """What corruption does to the cost and to the answers, who is ahead there, and whether promises are kept."""
     return [sentence(slug, about) for slug, about in found.items()]
@@ -48,7 +44,7 @@ def sentence(slug: str, about: dict[str, Any]) -> str:
         f"**Corrupted images**, {title(slug)} ({names.seeds(about['runs'])}): thresholds set for {SHOWN} members on "
         f"clean images spend {before['cost']:.2f} on clean and {after['cost']:.2f} on corrupted ones, with answers "
         f"{gain(after['against all members'])} points from those of all members. Over margin + temperature at the same "
-        f"cost {title_of(policy)} gains {ahead}."
+        f"cost {names.title(policy)} gains {ahead}."
     )
     splits = about.get("promises on fresh splits")
     return said if splits is None else f"{said} {promise_sentence(splits)}"
@@ -71,8 +67,8 @@ def corruption_table(about: dict[str, Any]) -> str:
     """What thresholds set for 1.3 members on clean held-out images cost and lose elsewhere."""
     first = about["sets"]["clean"]["asked"][SHOWN]
     shown = [name for name in (MARGIN, "change", OWN) if name in first]
-    heads = [f"{title_of(name)}: cost, minus all members" for name in shown]
-    heads += [f"{title_of(name)} over {MARGIN}, same cost" for name in shown[1:]]
+    heads = [f"{names.title(name)}: cost, minus all members" for name in shown]
+    heads += [f"{names.title(name)} over {MARGIN}, same cost" for name in shown[1:]]
     lines = ["| images | all members % | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
     for name in SETS:
         here = about["sets"][name]

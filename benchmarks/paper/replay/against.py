@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from statistics import fmean
 from typing import Any
@@ -88,26 +88,27 @@ def against(study: Study, irene: str, folds: str) -> dict[str, Any]:
             "gains": {name: points(own, other) for name, other in others.items()},
             "fitted": points(own | fitted, others[f"{title('margin')}, the same members"]),
         }
-        first, second = common_seeds(study.of(setting, folds), study.of(setting, irene))
-        if first:
-            both = [rights([own_curve(run) for run in runs]) for runs in (first, second)]
-            about["folds"] = {"seeds": len(first), "gain": points(*both)}
-        unheld = study.of(setting._replace(images=ALL_IMAGES), folds)
-        first, second = common_seeds(unheld, study.of(setting, irene))
-        if first:
-            both = [rights([own_curve(run) for run in runs]) for runs in (first, second)]
-            about["unheld"] = {"seeds": len(first), "gain": points(*both), "cost": realised_cost(first)}
-        longer = study.of(setting._replace(epochs=2 * setting.epochs), "average")
-        first, second = common_seeds(longer, study.of(setting, "average"))
-        if first:
-            both = [rights([threshold_curve("margin")(run) for run in runs]) for runs in (first, second)]
-            about["longer"] = {"seeds": len(first), "gain": points(*both)}
+        whole, longer = setting._replace(images=ALL_IMAGES), setting._replace(epochs=2 * setting.epochs)
+        compared = {
+            "folds": gained(study.of(setting, folds), study.of(setting, irene), own_curve),
+            "unheld": gained(study.of(whole, folds), study.of(setting, irene), own_curve),
+            "longer": gained(study.of(longer, "average"), study.of(setting, "average"), threshold_curve("margin")),
+        }
+        about |= {name: gains for name, gains in compared.items() if gains is not None}
         found[setting.slug] = about
     return found
 
 
-def realised_cost(runs: Sequence[Packed]) -> float:
-    return fmean(run.figures["test"]["cost"] for run in runs)
+def gained(
+    ones: Iterable[Packed], others: Iterable[Packed], curve: Callable[[Packed], Frontier]
+) -> dict[str, Any] | None:
+    """What some runs gain on others of the same seeds, and what they cost; None where they share no seed."""
+    first, second = common_seeds(ones, others)
+    if not first:
+        return None
+    both = [rights([curve(run) for run in runs]) for runs in (first, second)]
+    cost = fmean(run.figures["test"]["cost"] for run in first)
+    return {"seeds": len(first), "gain": points(*both), "cost": cost}
 
 
 def asked_and_realised(study: Study, *labels: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,8 +54,10 @@ class Packed(Run):
 
     def policy(self) -> Policy:
         """The run's policy; where training ends on held-out outputs its end is done over: all runs have the same."""
-        if not self.ends_on_heldout:
-            return super().policy()
+        return self._done_over if self.ends_on_heldout else super().policy()
+
+    @cached_property
+    def _done_over(self) -> Policy:
         own, heldout = self.own, self.bank("heldout")
         fit = selector_fitter(cost=own["cost"], hidden=own["hidden"], seed=self.seed)
         selector = fit(heldout, self.aggregation, own["cost_unit"])

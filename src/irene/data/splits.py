@@ -32,7 +32,7 @@ class Splits:
 
 def _heldout_count(available: int, heldout: float | int | None) -> int:
     if heldout is None:
-        return min(round(0.1 * available), _ENOUGH) if available >= _LARGE else max(round(0.2 * available), 1)
+        heldout = min(0.1, _ENOUGH / available) if available >= _LARGE else 0.2
     if isinstance(heldout, float) and 0 <= heldout < 1:
         # A share that is asked for is never rounded away.
         return max(round(available * heldout), 1) if heldout else 0

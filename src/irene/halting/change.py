@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 
 from irene.errors import OptionError
-from irene.halting.features import FEATURES, check_features, feature_table, start_features, step_features
+from irene.halting.features import (
+    FEATURES,
+    already_final,
+    check_features,
+    feature_table,
+    start_features,
+    step_features,
+)
 from irene.halting.linear import logistic
 from irene.halting.policy import Policy, State, Step
 from irene.halting.rule import Aggregation
@@ -43,9 +50,9 @@ class ChangePredictor(Policy):
         """Learn from saved outputs of all members, on samples that no member was trained on."""
         policy = cls(steps=outputs_NTHK.shape[1], features=features)
         table_NTF, means_NTK = feature_table(policy.features, outputs_NTHK, aggregation, "classification")
-        answers_NT = means_NTK.argmax(2)
+        stays_NT = already_final(means_NTK)
         for t in range(policy.steps - 1):
-            weight_F, bias = logistic(table_NTF[:, t], answers_NT[:, t] == answers_NT[:, -1])
+            weight_F, bias = logistic(table_NTF[:, t], stays_NT[:, t])
             policy.weight_TF[t] = weight_F
             policy.bias_T[t] = bias
         return policy

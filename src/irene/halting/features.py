@@ -81,6 +81,12 @@ def _regression_features(step: Step, state: State) -> tuple[dict[str, Tensor], S
     return values, {"square": square_B, "level": level_B}
 
 
+def already_final(means_NTK: Tensor) -> Tensor:
+    """(N, T): whether the label of the ensemble so far is that of the whole ensemble, the last one."""
+    labels_NT = means_NTK.argmax(2)
+    return labels_NT == labels_NT[:, -1:]
+
+
 @torch.no_grad()
 def feature_table(
     names: Sequence[str], outputs_NTHK: Tensor, aggregation: Aggregation, task: Task

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from irene.halting.features import feature_table
+from irene.halting.features import already_final, feature_table
 from irene.halting.rule import Aggregation
 from irene.training import losses
 from irene.types import Task
@@ -54,8 +54,7 @@ class Evidence:
     def stays(self) -> Tensor:
         """(M, t): whether the label at each step is already that of all t members."""
         _, means_MtK = feature_table(self.names, self.outputs, self.aggregation, self.task)
-        labels_Mt = means_MtK.argmax(2)
-        return labels_Mt == labels_Mt[:, -1:]
+        return already_final(means_MtK)
 
     @torch.no_grad()
     def refresh(self, newest_MHK: Tensor) -> None:

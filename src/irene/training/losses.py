@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from irene.halting import maths
+from irene.halting.features import already_final
 from irene.types import Task
 
 
@@ -84,7 +85,7 @@ def regret(answers_BTK: Tensor, task: Task, scale_K: Tensor | None = None) -> Te
     """
     whole_B1K = answers_BTK[:, -1:]
     if task == "classification":
-        changed_BT = (answers_BTK.argmax(2) != whole_B1K.argmax(2)).to(answers_BTK)
+        changed_BT = (~already_final(answers_BTK)).to(answers_BTK)
         ratio_BTK = (whole_B1K.clamp_min(1e-8) / answers_BTK.clamp_min(1e-8)).log()
         return changed_BT + (whole_B1K * ratio_BTK).sum(2)
     distance_BTK = answers_BTK - whole_B1K

@@ -65,12 +65,7 @@ SEEDS = range(3)
 DATASETS = ("cifar10", "cifar100")
 R18, R32 = ("resnet18",) * 3, ("resnet32",) * 3
 SMALL_FIRST = ("resnet32", "resnet32", "resnet18", "resnet18")
-HALF_SIZE_FIRST = (
-    "resnet18s2",
-    "resnet18s2",
-    "resnet18",
-    "resnet18",
-)  # a GPU takes nearly as long for a thin ResNet-32
+QUICK = ("resnet18s2", "vgg8")  # small ones for a GPU, which takes nearly as long for a thin ResNet-32
 R18_FLOPS = 1.11085e9
 
 
@@ -113,8 +108,7 @@ JOBS: dict[str, list[Job]] = {
         *[job for dataset in DATASETS for job in jobs(dataset, R32, **AVERAGE, loop=LONGER)],
         *[job for dataset in DATASETS for job in jobs(dataset, SMALL_FIRST, **HALF, loop=LONGER)],
         *[job for dataset in DATASETS for job in jobs(dataset, R18, **AVERAGE, loop=LONGER)],
-        *[job for dataset in DATASETS for job in jobs(dataset, ("resnet18s2",) * 3, **AVERAGE, loop=LONGER)],
-        *[job for dataset in DATASETS for job in jobs(dataset, HALF_SIZE_FIRST, **HALF, loop=LONGER)],
+        *[job for name in QUICK for dataset in DATASETS for job in jobs(dataset, (name,) * 3, **AVERAGE, loop=LONGER)],
     ],
     "long": [*everywhere(**AVERAGE, loop=LONG), *everywhere(**irene(), loop=LONG)],
     # All 50,000 images and nothing held out, so that nothing can be calibrated: ties single and average to the paper.

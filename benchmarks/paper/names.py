@@ -13,6 +13,7 @@ TITLES = {
     "resnet18": "ResNet-18",
     "resnet32": "ResNet-32",
     "resnet18s2": "ResNet-18/2",
+    "vgg8": "VGG-8",
     "margin": "margin + temperature",
     "change": "change predictor",
     "selector": "selector",

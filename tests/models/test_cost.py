@@ -49,7 +49,9 @@ def test_flops_are_per_sample() -> None:
     assert one == many > 0
 
 
-@pytest.mark.parametrize(("name", "share"), [("resnet32", 0.124), ("resnet18s2", 0.25), ("resnet18s2x0.5", 0.063)])
+@pytest.mark.parametrize(
+    ("name", "share"), [("resnet32", 0.124), ("resnet18s2", 0.25), ("resnet18s2x0.5", 0.063), ("vgg8", 0.21)]
+)
 def test_small_networks_against_resnet18(name: str, share: float) -> None:
     x = torch.zeros(1, 3, 32, 32)
     small, large = (

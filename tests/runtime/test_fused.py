@@ -188,7 +188,7 @@ def test_one_kernel_takes_no_shortcut_that_is_broadcast() -> None:
 
 
 @pytest.mark.parametrize(
-    ("backbone", "convolutions", "alone"), [("resnet18", 20, 3), ("resnet32", 31, 0), ("cnn", 3, 0)]
+    ("backbone", "convolutions", "alone"), [("resnet18", 20, 3), ("resnet32", 31, 0), ("vgg8", 7, 0), ("cnn", 3, 0)]
 )
 def test_a_fused_network_answers_alike_and_has_no_batch_norms(backbone: str, convolutions: int, alone: int) -> None:
     images = torch.randn(8, 3, 16, 16)

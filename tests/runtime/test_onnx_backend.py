@@ -35,7 +35,7 @@ def pictures(count: int, shape: tuple[int, ...] = (3, 12, 12)) -> Tensor:
     return torch.randint(256, (count, *shape), dtype=torch.uint8)
 
 
-@pytest.mark.parametrize("backbone", ["cnn", "resnet8"])
+@pytest.mark.parametrize("backbone", ["cnn", "resnet8", "vgg8"])
 def test_float_answers_are_the_member_s(backbone: str) -> None:
     member, images = make_member(backbone, (3, 12, 12)), pictures(7)
     backend = backend_class("onnx").load(member, images[:1])

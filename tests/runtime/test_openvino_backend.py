@@ -31,7 +31,7 @@ def pictures(count: int) -> Tensor:
 
 
 @needs_openvino
-@pytest.mark.parametrize("backbone", ["cnn", "resnet8"])
+@pytest.mark.parametrize("backbone", ["cnn", "resnet8", "vgg8"])
 def test_float_answers_are_the_member_s(backbone: str) -> None:
     member, images = make_member(backbone), pictures(7)
     backend = backend_class("openvino").load(member, images[:1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import product
 from statistics import fmean
 from typing import Any
 
@@ -23,7 +22,7 @@ COSTS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)
 FITTED = 3  # of these costs, those below the 1.3 that IRENE was trained for: above, a threshold is all it takes
 ASKED = (1.1, 1.2, 1.3, 1.5, 2.0)
 SMALL_COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0)  # FLOPs of one large member
-SMALL = ("resnet32", "resnet18s2")
+SMALL = ("resnet32", "resnet18s2", "vgg8")
 CASCADES = ((2, 3), (2, 2), (1, 3))  # how many small members, then how many large ones
 THRESHOLDS = ("margin", "change")
 SELECTOR = "selector"
@@ -129,13 +128,13 @@ def _realised(run: Packed) -> dict[str, float]:
 
 
 def small_first(study: Study) -> list[dict[str, Any]]:
-    """Cascades of independent small networks and then ResNet-18; small ones have as many epochs or twice as many."""
+    """Cascades of independent small networks and then ResNet-18, of as many epochs each."""
     found = []
     for large in study.settings():
         if large.backbone != "resnet18":
             continue
-        for backbone, epochs in product(SMALL, (large.epochs, 2 * large.epochs)):
-            small = Setting(large.dataset, backbone, epochs, large.images)
+        for backbone in SMALL:
+            small = large._replace(backbone=backbone)
             pairs = list(zip(*common_seeds(study.of(small, "average"), study.of(large, "average")), strict=True))
             pairs = [pair for pair in pairs if all(run.has_heldout for run in pair)]
             found += [_cascade(small, large, pairs, counts) for counts in CASCADES if pairs]

@@ -15,8 +15,9 @@ from irene.models.external import Factory, adapt, from_path, from_timm
 from irene.models.mlp import MLP
 from irene.models.names import near
 from irene.models.resnet import resnet18, resnet18_half, thin_resnet
+from irene.models.vgg import vgg8
 
-_WIDTH = re.compile(r"(?P<name>resnet\d+(s2)?)x(?P<width>\d+(\.\d+)?)")
+_WIDTH = re.compile(r"(?P<name>resnet\d+(s2)?|vgg8)x(?P<width>\d+(\.\d+)?)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -52,6 +53,12 @@ _ENTRIES: dict[str, _Entry] = {
         images=True,
         scaled=resnet18_half,
     ),
+    "vgg8": _Entry(
+        factory=vgg8,
+        description="seven wide convolutions and no shortcuts: a fifth of ResNet-18's FLOPs, quick on a GPU",
+        images=True,
+        scaled=vgg8,
+    ),
     "resnet8": _thin(8, "0.08"),
     "resnet14": _thin(14, "0.17"),
     "resnet20": _thin(20, "0.27"),
@@ -80,7 +87,8 @@ def register(name: str, factory: Factory, description: str) -> None:
     """
     if not _NAME.fullmatch(name) or _WIDTH.fullmatch(name):
         raise OptionError(
-            f"a backbone's name takes letters, digits, '.', '_' and '-' and is not a resnet with a width, got {name!r}"
+            f"a backbone's name takes letters, digits, '.', '_' and '-' and is not one with a width, such as "
+            f"resnet18x0.5, got {name!r}"
         )
     if name in _ENTRIES:
         raise OptionError(f"backbone {name!r} exists already: choose another name")
@@ -103,7 +111,7 @@ def _make(name: str, shape: tuple[int, ...]) -> nn.Module:
     if entry is None or (scaled and entry.scaled is None):
         raise OptionError(
             f"no backbone is called {name!r}{near(name, _ENTRIES)}; there are {', '.join(_ENTRIES)}, "
-            "a resnet with a width such as resnet18x0.25, timm/NAME and module:function"
+            "a resnet or vgg8 with a width such as resnet18x0.25, timm/NAME and module:function"
         )
     if entry.images:
         _need_images(name, shape)

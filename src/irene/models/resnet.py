@@ -85,7 +85,8 @@ class ResNet(nn.Module):
         return torch.mean(self.blocks(self.stem(x)), dim=(2, 3))
 
 
-def _scaled(base: int, width: float) -> int:
+def scaled(base: int, width: float) -> int:
+    """So many channels times a width, which has to leave some."""
     channels = round(base * width)
     if channels < 1:
         raise OptionError(f"width {width:g} leaves no channels: give at least {1 / base:g}")
@@ -94,14 +95,14 @@ def _scaled(base: int, width: float) -> int:
 
 def resnet18(shape: tuple[int, ...], width: float = 1.0) -> ResNet:
     """ResNet-18 with a 3x3 stem and no max-pool: 64 to 512 channels."""
-    return ResNet(shape[0], base=_scaled(64, width), blocks=(2, 2, 2, 2), project=True)
+    return ResNet(shape[0], base=scaled(64, width), blocks=(2, 2, 2, 2), project=True)
 
 
 def resnet18_half(shape: tuple[int, ...], width: float = 1.0) -> ResNet:
     """ResNet-18 at half the resolution: a quarter of its FLOPs, in layers as wide."""
-    return ResNet(shape[0], base=_scaled(64, width), blocks=(2, 2, 2, 2), project=True, stem_stride=2)
+    return ResNet(shape[0], base=scaled(64, width), blocks=(2, 2, 2, 2), project=True, stem_stride=2)
 
 
 def thin_resnet(depth: int, shape: tuple[int, ...], width: float = 1.0) -> ResNet:
     """The CIFAR network of He et al. with 6n + 2 layers: 16, 32 and 64 channels."""
-    return ResNet(shape[0], base=_scaled(16, width), blocks=((depth - 2) // 6,) * 3, project=False)
+    return ResNet(shape[0], base=scaled(16, width), blocks=((depth - 2) // 6,) * 3, project=False)

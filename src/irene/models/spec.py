@@ -18,7 +18,7 @@ class MemberSpec:
     """Names a member's architecture: with a seed it gives the same weights everywhere."""
 
     backbone: str
-    """A name of `backbones()`, a resnet with a width (`resnet18x0.25`), `timm/NAME` or `module:function`; with
+    """A name of `backbones()`, one of those with a width (`resnet18x0.25`), `timm/NAME` or `module:function`; with
     `mimo3/` or `batch4/` before it, that many sub-models in one (see `irene.models.packed`)."""
     shape: tuple[int, ...]
     """Shape of one raw sample: (C, H, W) for images, (columns,) for features."""

@@ -1,20 +1,27 @@
 """Turn the packed runs of the study into benchmarks/paper/results.json and figures.json.
 
-    python benchmarks/paper/collect.py DIR
+    python benchmarks/paper/collect.py DIR [--workers 2]
 
 DIR holds the unpacked tars that train.py left, one folder a run. Everything is a replay of banks: nothing is trained
-but policies. write.py and figures.py make documents and pictures of the two files.
+but policies, on one core for each worker. write.py and figures.py make documents and pictures of the two files.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import torch
+from rich.console import Console
+from rich.progress import track
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
@@ -30,32 +37,56 @@ from irene.training.methods.woc import choose_threshold
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import json_in_lines
 from names import FOLDS, IRENE, title
-from replay.against import THRESHOLDS, against, asked_and_realised, small_first
+from replay.against import THRESHOLDS, against, asked_and_realised, at_every_cost, small_first
 from replay.packed import TABLE_MEMBERS, Packed, Setting, Study
 
 HERE = Path(__file__).resolve().parent
+T = TypeVar("T")
 KEPT = ("accuracy", "cost", "nll", "ece", "flops", "ms")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, metavar="DIR")
-    study = Study.read(parser.parse_args().runs)
-    rows = add_utilities(true_costs([row for run in study.runs for row in rows_of(run, alone=study.alone(run))]))
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    arguments = parser.parse_args()
+    study = Study.read(arguments.runs)
+    settings = [setting.slug for setting in study.settings()]
+    wished = [run for run in study.runs if run.label in (IRENE, FOLDS) and run.has_heldout]
+    # In processes of their own: threads inherited by a fork would never wake up.
+    with ProcessPoolExecutor(arguments.workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        rows = each(pool, "runs", rows_of, study.runs, [study.alone(run) for run in study.runs])
+        gains = each(pool, "IRENE against thresholds", against, [study] * len(settings), study.settings())
+        asked = each(pool, "asked and realised cost", asked_and_realised, wished)
+        cascades = each(pool, "small members first", at_every_cost, list(small_first(study)))
+        shown = pictures(study, pool)
     found = {
-        "rows": rows,
-        "against": against(study, IRENE, FOLDS),
-        "asked": asked_and_realised(study, IRENE, FOLDS),
-        "small_first": small_first(study),
+        "rows": add_utilities(true_costs([row for of_run in rows for row in of_run])),
+        "against": {slug: about for slug, about in zip(settings, gains, strict=True) if about is not None},
+        "asked": by_setting(wished, asked),
+        "small_first": cascades,
         "training": {run.name: progress(run) for run in study.runs if run.method == "irene"},
         "speed": [speed(run) for run in study.runs if run.method == "average" and study.alone(run)],
     }
     (HERE / "results.json").write_text(json_in_lines(found))
-    (HERE / "figures.json").write_text(json_in_lines(pictures(study)))
-    print(f"{len(rows)} rows of {len(study.runs)} runs")
+    (HERE / "figures.json").write_text(json_in_lines(shown))
+    print(f"{len(found['rows'])} rows of {len(study.runs)} runs")
 
 
-def rows_of(run: Packed, *, alone: bool) -> list[dict[str, Any]]:
+def each(pool: Executor, what: str, work: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
+    """What a function gives for each of these, computed side by side, with a bar of how far it is."""
+    return list(track(pool.map(work, *arguments), what, total=len(arguments[0]), console=Console(stderr=True)))
+
+
+def by_setting(runs: Sequence[Packed], asked: Sequence[dict[str, float]]) -> dict[str, list[dict[str, float]]]:
+    """What runs realised of the costs asked for, by setting and method."""
+    found: dict[str, list[dict[str, float]]] = defaultdict(list)
+    for run, realised in zip(runs, asked, strict=True):
+        found[f"{run.setting.slug}: {run.label}"].append(realised)
+    return dict(sorted(found.items()))
+
+
+def rows_of(run: Packed, alone: bool) -> list[dict[str, Any]]:
     """The run itself and, for an average ensemble, the methods that share its members.
 
     `alone` says whether the run had the card to itself: `train_s` and `ms` of one that had not are no measure.
@@ -164,7 +195,7 @@ def speed(run: Packed) -> dict[str, Any]:
     }
 
 
-def pictures(study: Study) -> dict[str, Any]:
+def pictures(study: Study, pool: Executor) -> dict[str, Any]:
     """What the figures show, by study of the package and setting; a study that lacks runs has no entry.
 
     Of the lengths of training of a backbone on a data set, the one with most members, seeds and epochs is shown.
@@ -178,9 +209,16 @@ def pictures(study: Study) -> dict[str, Any]:
             if place not in best or rank > best[place][0]:
                 best[place] = rank, setting, runs
     found: dict[str, dict[str, Any]] = {name: {} for name in ("members", "pareto", "size", "ablation", "curves")}
-    for (name, _, _), (_, setting, runs) in best.items():
-        found[name][setting.slug] = shortened(as_json(studies.find_study(name).measure(runs)))
+    names, chosen = [name for name, _, _ in best], list(best.values())
+    measured = each(pool, "figures", measure, names, [runs for _, _, runs in chosen])
+    for name, (_, setting, _), figure in zip(names, chosen, measured, strict=True):
+        found[name][setting.slug] = figure
     return found
+
+
+def measure(name: str, runs: Sequence[Packed]) -> Any:
+    """What a study of the package finds in these runs."""
+    return shortened(as_json(studies.find_study(name).measure(runs)))
 
 
 def wanted(study: Study, setting: Setting) -> dict[str, list[Packed]]:

@@ -19,7 +19,7 @@ from names import seeds, setting_title, title
 from pages import beyond_text, latency_text, tables
 from pages.conclusions import best_cascade, conclusions
 from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
-from pages.rows import networks, spread, trained
+from pages.rows import networks, spread
 
 HERE = Path(__file__).resolve().parent
 IRENE_RUN = re.compile(r"cifar\d+-resnet\d+-irene-s\d+-e\d+")
@@ -44,10 +44,10 @@ def main() -> None:
 
 def headline(study: dict[str, Any]) -> str:
     cascade = best_cascade(study["small_first"], "cifar10")
-    small, large = trained(cascade)
+    small, epochs = title(cascade["members"][0]), cascade["epochs"]
     lines = [
-        f"CIFAR-10, two {small} epochs in front of three {large}, trained on one H200; cost in FLOPs of one ResNet-18",
-        "([all figures and the commands that give them](docs/results.md)):",
+        f"CIFAR-10, two {small} in front of three ResNet-18, {epochs} epochs on one H200; cost in FLOPs of one",
+        "ResNet-18 ([all figures and the commands that give them](docs/results.md)):",
         "",
     ]
     lines += [f"| | accuracy % ({seeds(cascade['seeds'])}) | cost |", "|---|---|---|"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,8 @@ def test_packed_runs_become_rows_with_the_fields_of_the_study(study: Study) -> N
 
 
 def test_figures_are_measured_on_packed_runs(study: Study) -> None:
-    found = collect.pictures(study)
+    with ThreadPoolExecutor(1) as pool:
+        found = collect.pictures(study, pool)
     slug = "digits-cnn-e2"
     assert set(found["pareto"]) == set(found["curves"]) == set(found["size"]) == {slug}
     assert found["members"][slug]["members"] == [1, 2, 3, 4, 5]
@@ -190,7 +192,9 @@ def test_irene_is_compared_with_thresholds_on_its_own_and_on_other_members(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(against, "FITTED", 0)  # no selector is fitted anew
-    (found,) = against.against(study, collect.IRENE, collect.FOLDS).values()
+    setting = next(run.setting for run in study.runs if run.label == collect.IRENE)
+    found = against.against(study, setting)
+    assert found is not None
     assert found["seeds"] == 2
     assert "folds" not in found
     assert found["fitted"] == found["gains"]["margin + temperature, the same members"]
@@ -201,10 +205,16 @@ def test_irene_is_compared_with_thresholds_on_its_own_and_on_other_members(
         assert gains["all"][0] == pytest.approx(sum(each) / len(each))
 
 
+def test_settings_without_irene_are_not_compared(study: Study) -> None:
+    setting = next(run.setting for run in study.runs if run.setting.images == 50_000)
+    assert against.against(study, setting) is None
+
+
 def test_realised_costs_are_near_those_asked_for(study: Study) -> None:
-    (runs,) = against.asked_and_realised(study, collect.IRENE).values()
-    assert len(runs) == 2
-    for costs in runs:
+    runs = [run for run in study.runs if run.label == collect.IRENE]
+    (found,) = collect.by_setting(runs, [against.asked_and_realised(run) for run in runs]).values()
+    assert len(found) == len(runs) == 2
+    for costs in found:
         assert all(realised == pytest.approx(float(asked), abs=0.2) for asked, realised in costs.items())
 
 

@@ -16,7 +16,6 @@ from pages.rows import (
     mean_of,
     networks,
     of_setting,
-    trained,
     utility_of,
     worth_showing,
 )
@@ -127,7 +126,8 @@ def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
         reached.append(f"as good as {many} ({100 * reference:.2f} %) {where}")
     learned = f"at {', '.join(won)}" if won else "at no cost"
     return (
-        f"**Small members first**, {title(cascade['dataset'])}, two {' and three '.join(trained(cascade))} epochs, "
-        f"trained independently ({seeds(cascade['seeds'])}), selector fitted on their outputs: "
+        f"**Small members first**, {title(cascade['dataset'])}, two {title(cascade['members'][0])} and three "
+        f"ResNet-18, {cascade['epochs']} epochs, trained independently ({seeds(cascade['seeds'])}), selector fitted on "
+        f"their outputs: "
         f"{' and '.join(reached)}. Learned halting is significantly ahead of {MARGIN} {learned}."
     )

@@ -57,10 +57,9 @@ def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for dataset in dict.fromkeys(cascade["dataset"] for cascade in study["small_first"]):
         cascades = chosen([one for one in study["small_first"] if one["dataset"] == dataset])
-        networks = {(one["members"][0], one["small_epochs"]) for one in cascades}
-        networks |= {(one["members"][-1], one["large_epochs"]) for one in cascades}
+        epochs = cascades[0]["epochs"]
         found[dataset] = {"cascades": cascades, "networks": {}}
-        for backbone, epochs in sorted(networks):
+        for backbone in dict.fromkeys(name for one in cascades for name in one["members"]):
             single, average = (
                 select(study["rows"], dataset, backbone, epochs, method) for method in ("single", "average")
             )
@@ -71,9 +70,9 @@ def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def chosen(cascades: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of the two trainings most worth showing."""
-    kept = sorted({worth_showing(one) for one in cascades})[-2:]
-    return [one for one in cascades if worth_showing(one) in kept]
+    """Those most worth showing, before three large members."""
+    kept = max(worth_showing(one) for one in cascades)
+    return [one for one in cascades if worth_showing(one) == kept and one["members"].count(one["members"][-1]) == 3]
 
 
 @styled
@@ -112,14 +111,13 @@ def _cascade(axes: Axes, cascade: dict[str, Any], colour: str) -> None:
     points = cascade["policies"]["selector"]
     cost = [float(value) for value in points]
     accuracy, low, high = ([point[key] for point in points.values()] for key in ("accuracy", "low", "high"))
-    epochs = f"{cascade['small_epochs']} and {cascade['large_epochs']} epochs"
     axes.plot(
         cost,
         accuracy,
         color=colour,
         marker="o",
         ms=4,
-        label=f"{in_short(cascade['members'])}: {epochs}, {seeds(cascade['seeds'])}",
+        label=f"{in_short(cascade['members'])}: {cascade['epochs']} epochs, {seeds(cascade['seeds'])}",
     )
     if before_three(cascade):
         axes.fill_between(cost, low, high, color=colour, alpha=0.1, lw=0)

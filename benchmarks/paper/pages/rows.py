@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from names import ALL_IMAGES, title
+from names import ALL_IMAGES
 
 from irene.evaluation.metrics import utility
 
@@ -77,17 +77,10 @@ def select(rows: Sequence[Row], dataset: str, backbone: str, epochs: int, method
 def networks(rows: Sequence[Row], cascade: Row, backbone: str, method: str) -> list[Row]:
     """The rows of a method on one kind of the networks of a cascade, of the seeds that the cascade has."""
     small, large = (
-        select(rows, cascade["dataset"], name, cascade[epochs], method)
-        for name, epochs in zip(dict.fromkeys(cascade["members"]), ("small_epochs", "large_epochs"), strict=True)
+        select(rows, cascade["dataset"], name, cascade["epochs"], method) for name in dict.fromkeys(cascade["members"])
     )
     both = {row["seed"] for row in small} & {row["seed"] for row in large}
     return [row for row in (*small, *large) if row["backbone"] == backbone and row["seed"] in both]
-
-
-def trained(cascade: Row) -> list[str]:
-    """Each kind of network of a cascade, with the epochs it was trained for."""
-    small, large = dict.fromkeys(cascade["members"])
-    return [f"{title(small)} of {cascade['small_epochs']}", f"{title(large)} of {cascade['large_epochs']}"]
 
 
 def before_three(cascade: Row) -> bool:
@@ -96,6 +89,6 @@ def before_three(cascade: Row) -> bool:
     return bool(cascade["members"] == [small] * 2 + [large] * 3)
 
 
-def worth_showing(cascade: Row) -> tuple[int, int, int]:
+def worth_showing(cascade: Row) -> tuple[int, int]:
     """What a cascade is chosen by: most seeds, up to three, and of these the longest training."""
-    return min(cascade["seeds"], 3), cascade["large_epochs"], cascade["small_epochs"]
+    return min(cascade["seeds"], 3), cascade["epochs"]

@@ -10,7 +10,7 @@ from comparison import gain
 from jobs import R18_FLOPS
 from names import FOLDS, IRENE, TITLES, in_short, seeds, setting_title, title
 
-from pages.rows import Row, deviation, grouped, load_paper, mean_of, networks, spread, trained, utility_of, written
+from pages.rows import Row, deviation, grouped, load_paper, mean_of, networks, spread, utility_of, written
 
 ORDER = (
     "single",
@@ -138,11 +138,11 @@ def asked_table(found: dict[str, list[dict[str, float]]]) -> str:
 def cascade_tables(cascades: Sequence[Row], rows: Sequence[Row]) -> str:
     """Accuracy of cascades of independent members at a ladder of FLOPs."""
     parts = []
-    cascades = [{**cascade, "kinds": " and ".join(trained(cascade))} for cascade in cascades]
-    for (dataset, kinds, count), found in grouped(cascades, "dataset", "kinds", "seeds").items():
+    cascades = [{**cascade, "small": title(cascade["members"][0])} for cascade in cascades]
+    for (dataset, small, epochs, count), found in grouped(cascades, "dataset", "small", "epochs", "seeds").items():
         costs = list(found[0]["policies"]["margin"])
         lines = [
-            f"#### {title(dataset)}, {kinds} epochs, {seeds(count)}",
+            f"#### {title(dataset)}, {small} and ResNet-18, {epochs} epochs, {seeds(count)}",
             "",
             references(rows, found[0]),
             "",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from comparison import at_cost, joined, threshold_for
-from names import ALL_IMAGES, title
+from names import ALL_IMAGES, FOLDS, IRENE, title
 from torch import Tensor
 
 from irene.calibration.frontier import Frontier, frontier
@@ -67,35 +67,31 @@ def points(ones: Rights, others: Rights) -> dict[str, list[float]]:
     return {cost: [100 * value for value in paired_bootstrap(*pair)] for cost, pair in pairs.items()}
 
 
-def against(study: Study, irene: str, folds: str) -> dict[str, Any]:
+def against(study: Study, setting: Setting) -> dict[str, Any] | None:
     """What IRENE gains on a policy with the same members and with independent ones, and slice on folds."""
-    found = {}
-    for setting in study.settings():
-        averages, slices = common_seeds(study.of(setting, "average"), study.of(setting, irene))
-        if not slices:
-            continue
-        own = rights([own_curve(run) for run in slices])
-        others = {
-            f"{title(name)}, {members} members": rights([threshold_curve(name)(run) for run in runs])
-            for members, runs in (("the same", slices), ("independent", averages))
-            for name in THRESHOLDS
-        }
-        fitted = {cost: right_at([fitted_anew(run, cost) for run in slices], cost) for cost in COSTS[:FITTED]}
-        about: dict[str, Any] = {
-            "seeds": len(slices),
-            "accuracy": {f"{cost:g}": float(right_N.mean()) for cost, right_N in own.items()},
-            "gains": {name: points(own, other) for name, other in others.items()},
-            "fitted": points(own | fitted, others[f"{title('margin')}, the same members"]),
-        }
-        whole, longer = setting._replace(images=ALL_IMAGES), setting._replace(epochs=2 * setting.epochs)
-        compared = {
-            "folds": gained(study.of(setting, folds), study.of(setting, irene), own_curve),
-            "unheld": gained(study.of(whole, folds), study.of(setting, irene), own_curve),
-            "longer": gained(study.of(longer, "average"), study.of(setting, "average"), threshold_curve("margin")),
-        }
-        about |= {name: gains for name, gains in compared.items() if gains is not None}
-        found[setting.slug] = about
-    return found
+    averages, slices = common_seeds(study.of(setting, "average"), study.of(setting, IRENE))
+    if not slices:
+        return None
+    own = rights([own_curve(run) for run in slices])
+    others = {
+        f"{title(name)}, {members} members": rights([threshold_curve(name)(run) for run in runs])
+        for members, runs in (("the same", slices), ("independent", averages))
+        for name in THRESHOLDS
+    }
+    fitted = {cost: right_at([fitted_anew(run, cost) for run in slices], cost) for cost in COSTS[:FITTED]}
+    about: dict[str, Any] = {
+        "seeds": len(slices),
+        "accuracy": {f"{cost:g}": float(right_N.mean()) for cost, right_N in own.items()},
+        "gains": {name: points(own, other) for name, other in others.items()},
+        "fitted": points(own | fitted, others[f"{title('margin')}, the same members"]),
+    }
+    whole, longer = setting._replace(images=ALL_IMAGES), setting._replace(epochs=2 * setting.epochs)
+    compared = {
+        "folds": gained(study.of(setting, FOLDS), study.of(setting, IRENE), own_curve),
+        "unheld": gained(study.of(whole, FOLDS), study.of(setting, IRENE), own_curve),
+        "longer": gained(study.of(longer, "average"), study.of(setting, "average"), threshold_curve("margin")),
+    }
+    return about | {name: gains for name, gains in compared.items() if gains is not None}
 
 
 def gained(
@@ -110,26 +106,23 @@ def gained(
     return {"seeds": len(first), "gain": points(*both), "cost": cost}
 
 
-def asked_and_realised(study: Study, *labels: str) -> dict[str, Any]:
-    """What thresholds that cost so much on held-out images cost on test images, run by run."""
-    found: dict[str, Any] = {}
-    for setting in study.settings():
-        for label in labels:
-            runs = [run for run in study.of(setting, label) if run.has_heldout]
-            if runs:
-                found[f"{setting.slug}: {label}"] = [_realised(run) for run in runs]
-    return found
-
-
-def _realised(run: Packed) -> dict[str, float]:
+def asked_and_realised(run: Packed) -> dict[str, float]:
+    """What thresholds that cost so much on held-out images cost on test images."""
     policy = run.policy()
     known, seen = (frontier(run.bank(split), policy, run.aggregation) for split in ("heldout", "test"))
     return {f"{cost:g}": float(seen.at(threshold_for(known, cost), seen.costs_NT).mean()) for cost in ASKED}
 
 
-def small_first(study: Study) -> list[dict[str, Any]]:
-    """Cascades of independent small networks and then ResNet-18, of as many epochs each."""
-    found = []
+class SmallFirst(NamedTuple):
+    """A cascade of independent small networks and then large ones, of as many epochs each, by seed."""
+
+    large: Setting
+    pairs: list[tuple[Packed, Packed]]
+    counts: tuple[int, int]
+
+
+def small_first(study: Study) -> Iterator[SmallFirst]:
+    """The cascades that there are runs for."""
     for large in study.settings():
         if large.backbone != "resnet18":
             continue
@@ -137,14 +130,12 @@ def small_first(study: Study) -> list[dict[str, Any]]:
             small = large._replace(backbone=backbone)
             pairs = list(zip(*common_seeds(study.of(small, "average"), study.of(large, "average")), strict=True))
             pairs = [pair for pair in pairs if all(run.has_heldout for run in pair)]
-            found += [_cascade(small, large, pairs, counts) for counts in CASCADES if pairs]
-    return found
+            yield from (SmallFirst(large, pairs, counts) for counts in CASCADES if pairs)
 
 
-def _cascade(
-    small: Setting, large: Setting, pairs: Sequence[tuple[Packed, Packed]], counts: tuple[int, int]
-) -> dict[str, Any]:
+def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
     """Accuracy of policies at a ladder of FLOPs, everything fitted on held-out images."""
+    large, pairs, counts = cascade
     right: dict[str, dict[float, list[Tensor]]] = {
         name: {cost: [] for cost in SMALL_COSTS} for name in (*THRESHOLDS, SELECTOR)
     }
@@ -162,9 +153,8 @@ def _cascade(
     means = {name: {cost: torch.stack(parts).mean(0) for cost, parts in by.items()} for name, by in right.items()}
     return {
         "dataset": large.dataset,
-        "small_epochs": small.epochs,
-        "large_epochs": large.epochs,
-        "members": [small.backbone] * counts[0] + [large.backbone] * counts[1],
+        "epochs": large.epochs,
+        "members": [pairs[0][0].setting.backbone] * counts[0] + [large.backbone] * counts[1],
         "seeds": len(pairs),
         "small_flops": pairs[0][0].costs[0].flops / unit,
         "whole": fmean(whole),

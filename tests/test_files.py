@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from irene import files
+from irene.errors import OptionError
 
 
 def test_content_and_digest(tmp_path: Path) -> None:
@@ -68,6 +69,15 @@ def test_a_value_that_json_cannot_hold_leaves_the_old_content(tmp_path: Path) ->
     with pytest.raises(TypeError):
         files.write_json(path, {"set": {1}})
     assert path.read_text() == "1\n"
+
+
+def test_a_place_where_nothing_can_be_written_is_refused_beforehand(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path, words in ((tmp_path, "is a folder: name a file"), (tmp_path / "file/below", "cannot be written: ")):
+        with pytest.raises(OptionError, match=words):
+            files.check_writable(path)
+    files.check_writable(tmp_path / "new" / "file")
+    assert list((tmp_path / "new").iterdir()) == []
 
 
 def test_numbers_that_json_lacks_become_null(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from irene.errors import OptionError
+
 
 def write_atomically(path: Path, content: bytes) -> str:
     """Write a file by way of a temporary one, fsync and rename; return the content's SHA-256."""
@@ -31,6 +33,18 @@ def write_atomically(path: Path, content: bytes) -> str:
     finally:
         os.close(directory)
     return hashlib.sha256(content).hexdigest()
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a place where no file can be written, before work is put into what is to be written there."""
+    if path.is_dir():
+        raise OptionError(f"{path} is a folder: name a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise OptionError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def as_json(value: Any) -> Any:

@@ -164,7 +164,10 @@ class Run:
     ) -> Cascade:
         """The cascade of the members, at an operating point, by another policy, or by the run's own."""
         if "gate" in self.manifest:
-            raise RunError(f"{self.path}: a {self.method} run has a gate and no order; use predictor()")
+            raise RunError(
+                f"{self.path}: a {self.method} run has a gate, which picks members for each sample, and no order to "
+                "stop in"
+            )
         if policy is not None and point is not None:
             raise OptionError(f"give a policy or the operating point {point}, which has its own, not both")
         device = pick_device(device)

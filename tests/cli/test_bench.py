@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from irene.cli.bench_output import draw, why_low
+from irene.cli.bench_output import draw, off_target, why_low
 from irene.run import Run
 from irene.runtime.bench import Row
 
@@ -102,6 +102,12 @@ def test_says_nothing_of_tiny_members_where_they_are_not_the_reason(member: floa
     assert why_low(measured((8, member, engine))) is None
 
 
+def test_says_where_another_cost_was_timed_than_asked_for() -> None:
+    rows = [{"mode": "engine", "mean_cost": cost} for cost in (1.35, 2.0, 2.0)]
+    assert off_target(rows[:1], 1.3) is None
+    assert "asked for 1.3 members a sample, timed with 1.35 and 2:" in (off_target(rows, 1.3) or "")
+
+
 def test_says_where_the_picture_is(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
     done = irene("bench", run_folder, "--quick", "--batch", "2", "--out", tmp_path / "bench.svg")
     assert done.out.splitlines()[-1] == f"picture written to {tmp_path / 'bench.svg'}"
@@ -111,5 +117,6 @@ def test_mistakes(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
     assert "--batch" in irene("bench", run_folder, "--batch", "0").mistake
     assert "a backend is one of" in irene("bench", run_folder, "--quick", "--backend", "fast").mistake
     assert "pictures are written as" in irene("bench", run_folder, "--quick", "--out", tmp_path / "a.txt").mistake
+    assert "cannot be written" in irene("bench", run_folder, "--quick", "--out", run_folder / "run.json/a.svg").mistake
     assert "not a run" in irene("bench", tmp_path).mistake
     assert "--cost is from 1 to the 3 members of the run, got 4" in irene("bench", run_folder, "--cost", "4").mistake

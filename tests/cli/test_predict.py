@@ -187,6 +187,8 @@ def test_runs_with_a_gate_have_no_order_to_stream(irene: Irene, files: Path, tmp
     rows = rows_of(irene("predict", tmp_path / "run", points, "--batch-size", "100").out)
     inputs = torch.from_numpy(np.load(points)["x"]).float()
     assert [int(row["label"]) for row in rows] == Run.open(tmp_path / "run").predictor().predict(inputs).labels.tolist()
+    mistake = irene("predict", tmp_path / "run", points, "--backend", "eager:bf16").mistake
+    assert "a moe run that picks members for each sample runs on the eager backend alone, got eager:bf16" in mistake
 
 
 @pytest.fixture
@@ -291,11 +293,12 @@ def test_files_that_do_not_fit(irene: Irene, run_folder: Path, photo_run: Path, 
         (run_folder, tmp_path / "none.npz", "holds no samples"),
         (run_folder, tmp_path / "other.npz", "has no array x"),
         (run_folder, image, "holds images and the run takes rows of 5 features"),
-        (run_folder, files / "table.csv", "was not trained on one"),
+        (run_folder, files / "table.csv", "has no names of columns to read it by"),
         (photo_run, tmp_path / "broken.png", "cannot be read as an image"),
         (photo_run, tmp_path / "empty", "holds no images"),
     ):
         assert words in irene("predict", run, file, "--out", out).mistake
+    assert "is a folder: name a file" in irene("predict", run_folder, files / "points.npz", "--out", tmp_path).mistake
     assert "--format must be csv, jsonl or parquet" in irene("predict", run_folder, image, "--format", "xml").mistake
     assert not out.exists()
     assert not list(tmp_path.glob("*.parts"))

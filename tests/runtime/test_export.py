@@ -350,6 +350,8 @@ def test_graphs_do_not_tell_of_the_machine_they_were_made_on(exported: Path) -> 
 
 
 def test_the_loader_refuses_what_is_wrong(exported: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no manifest\.json"):
+        load_irene.load(tmp_path)
     folder = Path(shutil.copytree(exported, tmp_path / "out"))
     cascade = load_irene.load(folder, "change", threads=1)
     with pytest.raises(ValueError, match=r"samples of shape \(5,\), got an array of shape \(2, 4\)"):

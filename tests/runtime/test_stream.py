@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -150,11 +151,66 @@ def test_no_batch_waits_longer_than_the_deadline(monkeypatch: pytest.MonkeyPatch
             came.append(clock[0])
             yield numbers(3, 3 * number)
 
+    monkeypatch.setattr(stream_module, "in_time", lambda source, _: source)  # this clock is moved by the source
     stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=64, window=1024, deadline_ms=4000 / 128))
     waited = [clock[0] - came[place] for place, _ in enumerate(stream.predict(batches()))]
     assert len(waited) == 50
     assert max(waited) == 4 / 128
     assert stream.runs[0] < 50  # and yet several batches ran together
+
+
+def test_a_source_that_gives_nothing_holds_up_no_answer() -> None:
+    answered = threading.Event()
+    held_up = []
+
+    def batches() -> Iterator[Tensor]:
+        yield numbers(5)
+        held_up.append(not answered.wait(timeout=60))  # for ever, were it not for a test that fails
+        yield numbers(3)
+
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=64, deadline_ms=1.0))
+    answers = stream.predict(batches())
+    assert next(answers).members_used.tolist() == [3, 1, 1, 1, 2]
+    answered.set()
+    assert [len(answer) for answer in answers] == [3]
+    assert held_up == [False]
+
+
+def test_a_source_that_fails_is_heard_of_though_there_is_a_deadline() -> None:
+    def batches() -> Iterator[Tensor]:
+        yield numbers(5)
+        raise OSError("the disk is gone")
+
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=64, deadline_ms=1e6))
+    with pytest.raises(OSError, match="the disk is gone"):
+        list(stream.predict(batches()))
+
+
+def test_a_source_is_left_alone_once_nobody_wants_its_batches() -> None:
+    given = []
+
+    def batches() -> Iterator[Tensor]:
+        for start in range(10**9):
+            given.append(start)
+            yield numbers(1, start)
+
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=1, deadline_ms=0.0))
+    before = set(threading.enumerate())
+    answers = stream.predict(batches())
+    next(answers)
+    (reader,) = set(threading.enumerate()) - before
+    answers.close()
+    reader.join(timeout=60)
+    assert not reader.is_alive()
+
+
+def test_two_at_a_time_are_noticed() -> None:
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=4))
+    first = stream.predict(numbers(4, start) for start in range(40))
+    next(first)
+    list(stream.predict([numbers(9)]))
+    with pytest.raises(OptionError, match="was given other batches meanwhile"):
+        next(first)
 
 
 def test_nothing_new_lets_what_waits_run() -> None:

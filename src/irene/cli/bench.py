@@ -54,6 +54,7 @@ def bench(
         check_picture,
         draw,
         growth_of,
+        off_target,
         plan,
         row_table,
         usual_cost,
@@ -105,7 +106,11 @@ def bench(
         if out is not None:
             value["pictures"] = [str(path) for path in draw(rows, growing, out)]
         shown = row_table(rows)
-        words = [why_low(rows), *(f"picture written to {path}" for path in value.get("pictures", ()))]
+        words = [
+            off_target(rows, target),
+            why_low(rows),
+            *(f"picture written to {path}" for path in value.get("pictures", ())),
+        ]
 
         def show(screen: Console) -> None:
             screen.print(shown)

@@ -12,7 +12,7 @@ from torch import Tensor
 from irene.cascade import Cascade
 from irene.errors import OptionError
 from irene.evaluation.figures import rendered
-from irene.files import write_atomically
+from irene.files import check_writable, write_atomically
 from irene.halting.policies import Margin, Never, Spread
 from irene.halting.policy import Policy
 from irene.run import Run
@@ -23,13 +23,17 @@ from irene.runtime.growth import MEMBERS, growth
 from irene.types import Task
 
 FORMATS = (".svg", ".png", ".pdf")
+OFF_TARGET = 0.15  # members
 TINY_MS = 1.0  # above this, a low ratio has other reasons than the size of a member
 
 
 def check_picture(out: Path | None) -> None:
-    """Refuse a name that says nothing of a picture, before anything is measured."""
-    if out is not None and out.suffix not in FORMATS:
+    """Refuse a name that says nothing of a picture, or where none can be written, before anything is measured."""
+    if out is None:
+        return
+    if out.suffix not in FORMATS:
         raise OptionError(f"pictures are written as {', '.join(FORMATS)}, got {out}")
+    check_writable(out)
 
 
 def plan(options: BenchOptions) -> str:
@@ -102,6 +106,18 @@ def why_low(rows: Sequence[Row]) -> str | None:
                 "(docs/engine.md, When it does not pay)"
             )
     return None
+
+
+def off_target(rows: Sequence[Row], cost: float) -> str | None:
+    """Where the samples that were timed used other numbers of members than asked for."""
+    found = [row["mean_cost"] for row in rows if row["mode"] == "engine"]
+    if all(abs(one - cost) <= OFF_TARGET for one in found):
+        return None
+    timed = " and ".join(f"{one:.3g}" for one in dict.fromkeys(found))
+    return (
+        f"asked for {cost:g} members a sample, timed with {timed}: this policy comes no nearer with these members, or "
+        "on so few samples"
+    )
 
 
 def draw(rows: Sequence[Row], growing: Sequence[Row] | None, out: Path) -> list[Path]:

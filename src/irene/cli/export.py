@@ -56,6 +56,8 @@ def export(
         if out is None:
             raise OptionError("say where to write the folder, for example --out exported")
         chosen, limit = choose_format(format), amounts.share(max_loss, "--max-loss") or 0.0
+        if limit < 0:
+            raise OptionError(f"--max-loss is an accuracy that int8 may cost, 0 or more, got {max_loss}")
         run = Run.open(folder)
         loaded = heldout_data(run, data, target=target, task=task, root=root, int8=int8)
         manifest = write(run, out, format=chosen, point=point, int8=int8, data=loaded, max_loss=limit)

@@ -52,7 +52,7 @@ def _batches(paths: Sequence[Path], about: dict[str, Any], batch_size: int) -> I
         if found:
             if len(shape) != 3:
                 raise DataError(
-                    f"{path} holds images and the run takes rows of {shape[0]} features: give a .csv, .npz or .parquet"
+                    f"{path} holds images and the run takes rows of {shape[0]} features: give a table or an .npz file"
                 )
             images += found
             continue
@@ -101,7 +101,10 @@ def _data(path: Path, about: dict[str, Any], shape: tuple[int, ...], batch_size:
 
 def _table(path: Path, about: dict[str, Any]) -> Tensor:
     if "columns" not in about:
-        raise DataError(f"{path} is a table and the run was not trained on one: give images or .npz files")
+        fitting = (
+            "images or .npz files" if len(about["shape"]) == 3 else "an .npz file with rows of features as its array x"
+        )
+        raise DataError(f"{path} is a table, and the run has no names of columns to read it by: give {fitting}")
     return read_features(path, [Column.from_dict(column) for column in about["columns"]])
 
 

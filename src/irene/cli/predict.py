@@ -15,7 +15,10 @@ def predict(
     folder: RunFolder,
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Images, folders of images, .npz (array x), .csv or .parquet files."),
+        typer.Argument(
+            metavar="FILE...",
+            help="Images (resized to those of the run), folders of them, .npz (array x), .csv or .parquet files.",
+        ),
     ],
     out: Annotated[Path | None, typer.Option(help="The file to write; by default stdout.")] = None,
     format: Annotated[
@@ -49,12 +52,15 @@ def predict(
     from irene.cli.predictions import Answers, bucket_for
     from irene.devices import pick_device
     from irene.errors import OptionError
+    from irene.files import check_writable
     from irene.run import Run
 
     with speaking(json) as output:
         kind = pick_format(format, out)
         if resume and out is None:
             raise OptionError("--resume goes on with a file: name it with --out")
+        if out is not None:
+            check_writable(out)
         run, picked = Run.open(folder), pick_device(device)
 
         def warn(words: str) -> None:

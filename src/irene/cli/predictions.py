@@ -52,6 +52,10 @@ class Answers:
         self._backend, self._precision = parse_backend(backend)
         if self._precision == "int8":
             raise OptionError("in int8 thresholds shift and have to be calibrated again: use irene export --int8")
+        if not self._streams_through and backend != "eager":
+            raise OptionError(
+                f"a {run.method} run that picks members for each sample runs on the eager backend alone, got {backend}"
+            )
         self._streams: dict[torch.dtype, Stream] = {}
         self._warn = warn
         self._warned = False
@@ -90,9 +94,14 @@ class Answers:
                 "are they in another scale, such as 0 to 1 in place of 0 to 255?"
             )
 
+    @property
+    def _streams_through(self) -> bool:
+        """Whether members have an order, as the engine needs it."""
+        return isinstance(self._predictor, Cascade) and not isinstance(self._predictor.rule.policy, Router)
+
     def _answers(self, batches: Iterator[Tensor]) -> Iterator[Prediction]:
         predictor = self._predictor
-        if not isinstance(predictor, Cascade) or isinstance(predictor.rule.policy, Router):
+        if not isinstance(predictor, Cascade) or not self._streams_through:
             for batch in batches:
                 yield predictor.predict(batch.to(self.device))
             return

@@ -21,6 +21,7 @@ from torch import Tensor
 from irene.cascade import Cascade
 from irene.errors import OptionError
 from irene.models.adapters import as_batch
+from irene.runtime.arrivals import in_time
 from irene.runtime.backend import Backend, Precision
 from irene.runtime.engine import joined
 from irene.runtime.queues import Queue
@@ -43,7 +44,8 @@ class StreamOptions:
     """Samples in flight at most, from those just put in to those whose answer waits for an older one's; memory is
     taken for so many and never more. By default 64 buckets, or as many as fit into 2 GiB."""
     deadline_ms: float | None = None
-    """How long the oldest sample may wait for a bucket to fill; then it runs in one that is not full."""
+    """How long the oldest sample may wait for a bucket to fill; then it runs in one that is not full. Batches are then
+    read on a thread of their own, so that a source that gives nothing for a while holds up no answer."""
     fuse: bool | None = None
     """Whether features, policy and lists are compiled into one piece; by default on a GPU."""
 
@@ -135,19 +137,31 @@ class Stream:
         A None among the batches says that nothing has come for now: what waits is run, as the device is idle.
         """
         self._clear()
-        for batch in batches:
+        begun = self._begun
+        for batch in batches if self.options.deadline_ms is None else in_time(batches, self._seconds_left):
+            self._check_turn(begun)
             if batch is None:
                 self._idle()
             else:
                 self._take(as_batch(batch))
-            while self._done:
-                yield self._done.popleft()
+            yield from self._leaving(begun)
         while self._parts:
             self._drain()
-            while self._done:
-                yield self._done.popleft()
+            yield from self._leaving(begun)
+
+    def _leaving(self, begun: object) -> Iterator[Prediction]:
+        """Answers that are there."""
+        while self._done:
+            yield self._done.popleft()
+            self._check_turn(begun)
+
+    def _check_turn(self, begun: object) -> None:
+        """Slots and queues serve one `predict` at a time, which `begun` tells from the others."""
+        if self._begun is not begun:
+            raise OptionError("this stream was given other batches meanwhile: use one after the other, or two streams")
 
     def _clear(self) -> None:
+        self._begun = object()  # tells one `predict` from the next
         self._queues = [Queue() for _ in range(self._stages.steps)]
         self._runs: deque[_Run] = deque()
         self._parts: deque[_Part] = deque()
@@ -245,10 +259,14 @@ class Stream:
                 self._answers = []
 
     def _overdue(self) -> bool:
-        deadline = self.options.deadline_ms
-        if deadline is None or not self._parts:
-            return False
-        return 1000 * (time.monotonic() - self._parts[0].arrival) >= deadline
+        left = self._seconds_left()
+        return left is not None and left == 0
+
+    def _seconds_left(self) -> float | None:
+        """How long the oldest sample may still wait; None where nothing waits, or nobody minds."""
+        if self.options.deadline_ms is None or not self._parts:
+            return None
+        return max(0.0, self._parts[0].arrival + self.options.deadline_ms / 1000 - time.monotonic())
 
     def _help_oldest(self) -> None:
         """Bring the oldest sample that is not done one stage further, in a bucket that need not be full."""

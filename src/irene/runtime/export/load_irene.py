@@ -181,6 +181,8 @@ class Cascade:
 def load(folder: str | Path | None = None, point: str | None = None, *, threads: int = 0) -> Cascade:
     """The cascade of a folder at an operating point, by default its first; 0 threads leave it to the runtime."""
     folder = Path(__file__).parent if folder is None else Path(folder)
+    if not (folder / "manifest.json").exists():
+        raise ValueError(f"{folder}: has no manifest.json; expected a folder that irene export wrote")
     manifest = json.loads((folder / "manifest.json").read_text())
     if manifest["format"] != FORMAT:
         raise ValueError(f"{folder}: expected format {FORMAT}, got {manifest['format']}: use the loader in there")

@@ -47,7 +47,8 @@ class IreneOptions:
     further models a member. `weights` fits aggregation weights on the evidence; None fits them when backbones
     differ. `without` switches parts off, for ablations: a loss by its name, `joint` for members trained
     independently with the selector fitted after, `selector` for sequential training that never halts.
-    `selector_decay` is what the selector's learning rate is multiplied by at the milestones of the schedule.
+    `selector_lr` is the selector's learning rate while members train, and `selector_decay` what it is multiplied by
+    at the milestones of the schedule.
     In the paper's recipe nothing but the loss weights decides the cost: it uses neither `cost` nor `selector_data`.
     """
 
@@ -179,7 +180,6 @@ class _Sequence:
                 self.selector,
                 evidence,
                 self._price(),
-                lr=options.selector_lr,
                 ensemble=self.weights.ensemble,
                 cost=self.weights.cost,
             )

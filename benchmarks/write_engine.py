@@ -19,6 +19,13 @@ from irene.runtime.bench_picture import growth_picture
 HERE = Path(__file__).resolve().parent
 DOCS = ROOT / "docs"
 FILES = ("engine-h200", "engine-cpu", "cpu-backends", "growth-cpu")
+GOALS = (
+    ("stream", 1024, 0.95),
+    ("stream", 256, 0.95),
+    ("engine", 1024, 0.90),
+    ("engine", 256, 0.80),
+    ("engine", 1, 0.85),
+)
 MODES = {"single": "one member", "full": "whole", "plain": "plain", "engine": "engine", "stream": "stream"}
 
 
@@ -31,8 +38,11 @@ def main() -> None:
         "gpu_overhead": overheads(gpu["overhead"]),
         "gpu_equality": equality(gpu["equality"]),
         "gpu_bound": bound(gpu["rows"]),
+        "gpu_goals": goals(gpu["rows"], gpu["overhead"]),
         "cpu_hardware": machine(engine["hardware"]),
         "cpu_rows": mode_table(engine["rows"]),
+        "cpu_whole": whole_at_one(engine["rows"]),
+        "int8_speed": int8_speed(engine["rows"]),
         "cpu_backends": backend_table(backends["rows"]),
         "int8_accuracy": int8_accuracy(backends["accuracy"]),
         "flat": flat(growth["flat"][0]),
@@ -45,6 +55,33 @@ def main() -> None:
 
 def overheads(rows: list[dict[str, Any]]) -> str:
     return " and ".join(f"{100 * row['share']:.1f} % ({row['policy']})" for row in rows if row["fuse"])
+
+
+def goals(rows: list[dict[str, Any]], overhead: list[dict[str, Any]]) -> str:
+    """Each goal beside what every policy reaches of it."""
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    lines = [f"| | goal | {' | '.join(policies)} |", "|---|---|" + "---|" * len(policies)]
+    for mode, batch, goal in GOALS:
+        found = {row["policy"]: row["ratio"] for row in rows if (row["mode"], row["batch"]) == (mode, batch)}
+        cells = [f"{found[policy]:.2f}" if policy in found else "not measured" for policy in policies]
+        lines.append(f"| {mode}, batch {batch}: ratio | {goal:.2f} | {' | '.join(cells)} |")
+    shares = {row["policy"]: row["share"] for row in overhead if row["fuse"]}
+    cells = [f"{100 * shares[policy]:.1f} %" for policy in policies]
+    lines.append(f"| overhead on a member, batch 1024 | 2 % | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def int8_speed(rows: list[dict[str, Any]]) -> str:
+    """How many times as fast as eager the streams in int8 are."""
+    speeds = {row["backend"]: row["images_per_s"] for row in rows if (row["mode"], row["batch"]) == ("stream", 64)}
+    said = [f"{speeds[name] / speeds['eager']:.1f} times with {name}" for name in speeds if name.endswith("int8")]
+    return f"In int8 a stream answers {' and '.join(said)} as many images a second as with eager, in batches of 64."
+
+
+def whole_at_one(rows: list[dict[str, Any]]) -> str:
+    """The most that the whole ensemble takes in batches of one, in times of one member."""
+    ms = {(row["backend"], row["mode"]): row["ms"] for row in rows if row["batch"] == 1}
+    return f"{max(ms[name, 'full'] / ms[name, 'single'] for name, mode in ms if mode == 'full'):.1f}"
 
 
 def bound(rows: list[dict[str, Any]]) -> str:

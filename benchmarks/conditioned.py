@@ -33,10 +33,11 @@ from irene.halting.rule import Aggregation
 from irene.halting.trajectory import Trajectory
 from irene.training import losses
 from irene.training.afterwards import selector_fitter
+from irene.training.selecting import FIT_RATE
 from irene.types import CostUnit, cost_vector
 
 NAMES = FEATURES["classification"]
-HIDDEN, EPOCHS, BATCH, LR = 8, 100, 512, 0.01  # those of the selector
+HIDDEN, EPOCHS, BATCH = 8, 100, 512  # those of the selector
 LEAST, MOST = math.log(0.003), math.log(1.0)  # of the price, from all members to hardly more than one
 PRICES = torch.linspace(LEAST, MOST, 40).tolist()
 KINDS = {
@@ -84,7 +85,7 @@ def fit(bank: Bank, mean: Aggregation, unit: CostUnit, seed: int) -> Conditioned
     costs_T = cost_vector(bank.costs, unit)
     costs_T = costs_T / costs_T.max()
     model = Conditioned(features_NTF, answers_NTK)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=1e-4)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=FIT_RATE, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS * (len(bank) // BATCH))
     for _ in range(EPOCHS):
         for rows in torch.randperm(len(bank)).split(BATCH)[: len(bank) // BATCH]:

@@ -73,15 +73,14 @@ def equal_setting(folders: Sequence[Path]) -> Setting:
     return Setting(name="equal", costs=EQUAL_COSTS, unit="members", unit_size=1.0, pairs=pairs, said=said)
 
 
-def unequal_setting(small: Sequence[Path], large: Sequence[Path], members: int) -> Setting:
+def unequal_setting(small: Sequence[Path], large: Sequence[Path], counts: tuple[int, int]) -> Setting:
     pairs = []
     for few, many in zip(small, large, strict=True):
         one, other = read(few), read(many)
-        counts = (members, members)
         pairs.append(Pair(joined(one.heldout, other.heldout, counts), joined(one.test, other.test, counts)))
     flops = max(cost.flops for cost in pairs[0].test.costs)
     said = (
-        f"{members} small members, then {members} large ones, cost in FLOPs of a large one (a small one is "
+        f"{counts[0]} small members, then {counts[1]} large ones, cost in FLOPs of a large one (a small one is "
         f"{pairs[0].test.costs[0].flops / flops:.3f}), {len(pairs)} ensembles"
     )
     return Setting(name="unequal", costs=UNEQUAL_COSTS, unit="flops", unit_size=flops, pairs=pairs, said=said)
@@ -95,5 +94,5 @@ def committed() -> dict[str, Setting]:
     return {
         "three ResNet-18": equal_setting(large),
         "three ResNet-32": equal_setting(small),
-        "two ResNet-32, two ResNet-18": unequal_setting(small, large, 2),
+        "two ResNet-32, two ResNet-18": unequal_setting(small, large, (2, 2)),
     }

@@ -57,7 +57,7 @@ def main() -> None:
     torch.set_num_threads(1)
     settings = [equal_setting(arguments.equal)] if arguments.equal else []
     if arguments.small:
-        settings.append(unequal_setting(arguments.small, arguments.large, arguments.members))
+        settings.append(unequal_setting(arguments.small, arguments.large, (arguments.members,) * 2))
     results = {setting.name: compare(setting) for setting in settings}
     write_results("policies", results, [markdown(setting, results[setting.name]) for setting in settings])
 

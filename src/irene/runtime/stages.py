@@ -4,6 +4,12 @@ Every sample in flight has a slot, a row in a few tensors on the device, where i
 and its answer so far lie until it is done; it never moves. A stage is one member: it takes a list of slots, gathers
 their inputs, runs the member, decides by the cascade's own rule who stops, and leaves the list of those who go on.
 Lists are padded with the number of a spare slot, which takes in whatever is computed for nobody.
+
+Five samples in slots 0 to 4 of 8, the spare one being 8, of whom 1 and 4 go on after the first member, in buckets of
+2, 4 and 8 rows; behind the rows that a stage leaves stands how many samples they hold:
+
+    list 0   0 1 2 3 4 8 8 8        all eight rows run through member 0
+    list 1   1 4 8 8 8 8 8 8 | 2    its first two rows run through member 1
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from irene.bank import Bank
 from irene.calibration.weights import fit_aggregation
 from irene.data import Data, load
 from irene.evaluation.evaluate import figures_of
-from irene.halting.policies import Never
+from irene.halting.policies import Margin, Never
 from irene.halting.rule import Aggregation
 from irene.models import MemberSpec, build
 from irene.run import Run
@@ -224,6 +224,23 @@ def test_small_members_come_first_in_a_cascade_of_two_banks(lifelike_bank: Calla
     assert [cost.flops for cost in both.costs] == [1e6, 8e6, 8e6]
     assert torch.equal(both.outputs[:, 0], small.outputs[:, 0])
     assert torch.equal(both.outputs[:, 1:], large.outputs[:, :2])
+
+
+def test_a_cascade_is_looked_at_where_its_first_member_can_be_paid_for(
+    tmp_path: Path, lifelike_bank: Callable[..., Bank], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(against, "SMALL_COSTS", (0.2, 0.5, 1.0))
+    monkeypatch.setattr(against, "selector_fitter", lambda cost: lambda *_: Margin())
+    pair = []
+    for name, work in (("small", 0.25), ("large", 1.0)):
+        banks = {split: lifelike_bank(200, flops=(work,) * 3, seed=len(split)) for split in ("heldout", "test")}
+        run = Packed.open(made(tmp_path / name, banks, "average", 0).path)
+        assert isinstance(run, Packed)
+        pair.append(run)
+    found = against.at_every_cost(against.SmallFirst(pair[1].setting, [(pair[0], pair[1])], (1, 3)))
+    assert (found["seeds"], found["small_flops"], len(found["members"])) == (1, 0.25, 4)
+    assert [list(points) for points in found["policies"].values()] == [["0.5", "1"]] * 3
+    assert found["policies"]["selector"] == found["policies"]["margin"]
 
 
 def test_seeds_that_all_sides_have_are_compared(study: Study) -> None:

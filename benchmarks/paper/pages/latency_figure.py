@@ -70,13 +70,14 @@ def panels(rows: Sequence[Row], networks: Sequence[Row]) -> Figure:
 
 
 def marks(axes: Axes, networks: Sequence[Row], key: str) -> None:
-    """One large network, so many averaged, and the first small member: of the first cascade on its first backend."""
-    here = [one for one in networks if all(one[key] == networks[0][key] for key in ("kind", "backend"))]
+    """One large network, so many averaged, and the first member of each kind that is smaller, on the first backend."""
+    networks = [one for one in networks if one["backend"] == networks[0]["backend"]]
+    here = [one for one in networks if one["kind"] == networks[0]["kind"]]
     count = here[0]["networks"]
     style: dict[str, Any] = {"color": INK, "alpha": 0.75, "ms": 6, "lw": 1, "ls": (0, (2, 2))}
     accuracy = [mean_of(here, "single"), mean_of(here, "ensemble")]
     axes.plot([1, count], accuracy, marker="s", label=f"one {large(here[0])}, {several(here[0])}", **style)
-    small = [one["members"][0] for one in here]
-    if small[0]["flops"] < 1:
-        label = f"one {title(small[0]['backbone'])}"
-        axes.plot([mean_of(small, key)], [mean_of(small, "accuracy")], marker="^", label=label, **style)
+    first = [one["members"][0] for one in networks if one["members"][0]["flops"] < 1]
+    for number, ((backbone,), small) in enumerate(grouped(first, "backbone").items()):
+        at = [mean_of(small, key)], [mean_of(small, "accuracy")]
+        axes.plot(*at, marker="^vD"[number % 3], label=f"one {title(backbone)}", **style)

@@ -136,13 +136,14 @@ def small_first(study: Study) -> Iterator[SmallFirst]:
 def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
     """Accuracy of policies at a ladder of FLOPs, everything fitted on held-out images."""
     large, pairs, counts = cascade
+    small, unit = (run.costs[0].flops for run in pairs[0])
+    costs = [cost for cost in SMALL_COSTS if cost * unit > small]  # no less than the first member can be had
     right: dict[str, dict[float, list[Tensor]]] = {
-        name: {cost: [] for cost in SMALL_COSTS} for name in (*THRESHOLDS, SELECTOR)
+        name: {cost: [] for cost in costs} for name in (*THRESHOLDS, SELECTOR)
     }
-    whole, unit = [], 1.0
+    whole = []
     for few, many in pairs:
         heldout, test = (joined(few.bank(split), many.bank(split), counts) for split in ("heldout", "test"))
-        unit = test.costs[-1].flops
         mean = fit_aggregation(heldout, weights=True)
         for name, by_cost in right.items():
             fixed = None if name == SELECTOR else fit_named(name, heldout, mean, "flops")
@@ -156,7 +157,7 @@ def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
         "epochs": large.epochs,
         "members": [pairs[0][0].setting.backbone] * counts[0] + [large.backbone] * counts[1],
         "seeds": len(pairs),
-        "small_flops": pairs[0][0].costs[0].flops / unit,
+        "small_flops": small / unit,
         "whole": fmean(whole),
         "policies": {
             name: {f"{cost:g}": _accuracy(right_N, means["margin"][cost]) for cost, right_N in by.items()}

@@ -1,6 +1,6 @@
 """Images a second of one member on a CPU: torch eager against ONNX Runtime and OpenVINO, in float and in int8.
 
-    python benchmarks/cpu_backends.py [--models resnet18 resnet32] [--batches 1 32 256] [--threads 2] [--rounds 5]
+    python benchmarks/cpu_backends.py [--models resnet18 resnet32 vgg8] [--batches 1 32 256] [--threads 2] [--rounds 5]
 
 Prints JSON: a row for every model, backend, precision and batch, with the median and the spread over rounds in which
 the backends take turns, and how many times torch eager that is; what int8 costs in accuracy, on digits; and the
@@ -144,7 +144,7 @@ def machine(threads: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", default=["resnet18", "resnet32"])
+    parser.add_argument("--models", nargs="+", default=["resnet18", "resnet32", "vgg8"])
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 32, 256])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)

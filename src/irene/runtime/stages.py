@@ -85,12 +85,12 @@ class Stages:
         self._places = Places(self.sizes, self.device) if self.sizes is not None and chained else None
         self.input_shape, self.input_type = tuple(example.shape[1:]), example.dtype
         self.recorder = Recorder(self.device, keep=self._places is not None)
-        width = self._width(example)
-        self.first = _same_start(self.rule, width, self.device)
-        rows = self.rule.start(1, width, self.device)
+        outputs = self._count_outputs(example)
+        self.first = _same_start(self.rule, outputs, self.device)
+        rows = self.rule.start(1, outputs, self.device)
         self.inputs = torch.zeros(slots + 1, *self.input_shape, dtype=self.input_type, device=self.device)
         self.state = {key: value.new_zeros(slots + 1, *value.shape[1:]) for key, value in rows.items()}
-        self.outputs = torch.zeros(slots + 1, width, device=self.device)
+        self.outputs = torch.zeros(slots + 1, outputs, device=self.device)
         self.used = torch.zeros(slots + 1, dtype=torch.int64, device=self.device)
         self.trace = torch.zeros(slots + 1, self.steps, device=self.device)
         # Where the chain finds what to run for those who came to a stage; 0 for nobody.
@@ -249,7 +249,7 @@ class Stages:
         return None
 
     @torch.no_grad()
-    def _width(self, example: Tensor) -> int:
+    def _count_outputs(self, example: Tensor) -> int:
         """How many outputs the members have, told by the first."""
         rows = 1 if self.sizes is None else self.sizes[0]
         inputs = example[:1].expand(rows, *example.shape[1:]).contiguous()

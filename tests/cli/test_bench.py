@@ -105,7 +105,7 @@ def test_says_nothing_of_tiny_members_where_they_are_not_the_reason(member: floa
 def test_says_where_another_cost_was_timed_than_asked_for() -> None:
     rows = [{"mode": "engine", "mean_cost": cost} for cost in (1.35, 2.0, 2.0)]
     assert off_target(rows[:1], 1.3) is None
-    assert "asked for 1.3 members a sample, timed with 1.35 and 2:" in (off_target(rows, 1.3) or "")
+    assert "1.3 members a sample were wanted and 1.35 and 2 timed:" in (off_target(rows, 1.3) or "")
 
 
 def test_says_where_the_picture_is(irene: Irene, run_folder: Path, tmp_path: Path) -> None:

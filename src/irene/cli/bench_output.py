@@ -115,8 +115,8 @@ def off_target(rows: Sequence[Row], cost: float) -> str | None:
         return None
     timed = " and ".join(f"{one:.3g}" for one in dict.fromkeys(found))
     return (
-        f"asked for {cost:g} members a sample, timed with {timed}: this policy comes no nearer with these members, or "
-        "on so few samples"
+        f"{cost:.3g} members a sample were wanted and {timed} timed: this policy comes no nearer with these members, "
+        "or on so few samples"
     )
 
 

@@ -11,7 +11,7 @@ _LOOK = 0.05  # seconds after which the thread looks whether anybody still wants
 
 
 def in_time(source: Iterable[Any], seconds_left: Callable[[], float | None]) -> Iterator[Any]:
-    """What the source gives, and None whenever `seconds_left` pass before it gives anything; None of them: no end."""
+    """What the source gives, and None whenever it gives nothing for as long as `seconds_left()` says, if it says so."""
     ready: queue.Queue[tuple[bool, Any]] = queue.Queue(1)
     left = threading.Event()
 

@@ -196,13 +196,22 @@ def speed_table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def trained(rows: Sequence[Row]) -> list[Row]:
+    """The rows of runs, without what is a replay of another one's members."""
+    return [row for row in rows if "," not in row["method"] and not row["method"].startswith("woc")]
+
+
+def total_time(rows: Sequence[Row]) -> str:
+    """How long all runs trained, added up."""
+    seconds = [row["train_s"] for row in trained(rows) if row["method"] != "single"]
+    return f"{len(seconds)} runs trained for {sum(seconds) / 3600:.1f} hours, added up"
+
+
 def time_table(rows: Sequence[Row]) -> str:
     """Training time of the runs that had the card to themselves."""
     lines = ["| data, epochs | backbone | method | runs | training s |", "|---" * 5 + "|"]
-    trained = [row for row in rows if row["alone"] and "," not in row["method"] and row["method"] != "woc"]
-    for (dataset, epochs, backbone, method), found in grouped(
-        trained, "dataset", "epochs", "backbone", "method"
-    ).items():
+    alone = [row for row in trained(rows) if row["alone"]]
+    for (dataset, epochs, backbone, method), found in grouped(alone, "dataset", "epochs", "backbone", "method").items():
         shown = ", ".join(title(name) for name in backbone.split("+"))
         lines.append(
             f"| {title(dataset)}, {epochs} | {shown} | {method} | {len(found)} | {spread(found, 'train_s', digits=0)} |"

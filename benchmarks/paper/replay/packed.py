@@ -21,6 +21,9 @@ from irene.training.afterwards import selector_fitter
 
 TABLE_MEMBERS = 3  # of every ensemble in the paper's tables
 ALONE = 0.8  # of the fastest training of a backbone: a run that was slower shared the card with others
+NEVER_ALONE = (
+    "resnet18s2",
+)  # networks whose every training shared the card, so that none of them tells how fast it is
 STEADY = 2.0  # times the first member's epoch: where a later one took longer, others came to the card on the way
 
 
@@ -147,6 +150,8 @@ class Study:
 
     def alone(self, run: Packed) -> bool:
         """Whether a run had the card to itself, so that its time says something."""
+        if run.backbones[0] in NEVER_ALONE:
+            return False
         fastest = max(other.rate() for other in self.runs if other.backbones[0] == run.backbones[0])
         if len(set(run.backbones)) == 1:
             medians = [statistics.median(seconds) for seconds in run.epoch_seconds().values()]

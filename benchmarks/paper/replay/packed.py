@@ -22,8 +22,6 @@ from irene.training.afterwards import selector_fitter
 TABLE_MEMBERS = 3  # of every ensemble in the paper's tables
 ALONE = 0.8  # of the fastest training of a backbone: a run that was slower shared the card with others
 NEVER_ALONE = ("resnet18s2",)  # networks whose every training shared the card: none tells how fast it is
-    "resnet18s2",
-)  # networks whose every training shared the card, so that none of them tells how fast it is
 STEADY = 2.0  # times the first member's epoch: where a later one took longer, others came to the card on the way
 
 

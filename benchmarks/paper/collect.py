@@ -51,22 +51,23 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     study = Study.read(arguments.runs)
-    settings = [setting.slug for setting in study.settings()]
+    settings = study.settings()
+    alone = [study.alone(run) for run in study.runs]
     wished = [run for run in study.runs if run.label in (IRENE, FOLDS) and run.has_heldout]
     # In processes of their own: threads inherited by a fork would never wake up.
     with ProcessPoolExecutor(arguments.workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        rows = each(pool, "runs", rows_of, study.runs, [study.alone(run) for run in study.runs])
-        gains = each(pool, "IRENE against thresholds", against, [study] * len(settings), study.settings())
+        rows = each(pool, "runs", rows_of, study.runs, alone)
+        gains = each(pool, "IRENE against thresholds", against, [study] * len(settings), settings)
         asked = each(pool, "asked and realised cost", asked_and_realised, wished)
         cascades = each(pool, "small members first", at_every_cost, list(small_first(study)))
         shown = pictures(study, pool)
     found = {
         "rows": add_utilities(true_costs([row for of_run in rows for row in of_run])),
-        "against": {slug: about for slug, about in zip(settings, gains, strict=True) if about is not None},
+        "against": {one.slug: about for one, about in zip(settings, gains, strict=True) if about is not None},
         "asked": by_setting(wished, asked),
         "small_first": cascades,
         "training": {run.name: progress(run) for run in study.runs if run.method == "irene"},
-        "speed": [speed(run) for run in study.runs if run.method == "average" and study.alone(run)],
+        "speed": [speed(run) for run, had in zip(study.runs, alone, strict=True) if run.method == "average" and had],
     }
     (HERE / "results.json").write_text(json_in_lines(found))
     (HERE / "figures.json").write_text(json_in_lines(shown))

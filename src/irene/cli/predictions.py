@@ -48,11 +48,14 @@ class Answers:
         self.run = run
         self.device = device
         self.bucket = bucket
-        self._predictor = run.predictor(device, point=point)
+        self._predictor = predictor = run.predictor(device, point=point)
+        self._cascade: Cascade | None = None  # what the engine can run: members that have an order
+        if isinstance(predictor, Cascade) and not isinstance(predictor.rule.policy, Router):
+            self._cascade = predictor
         self._backend, self._precision = parse_backend(backend)
         if self._precision == "int8":
             raise OptionError("in int8 thresholds shift and have to be calibrated again: use irene export --int8")
-        if not self._streams_through and backend != "eager":
+        if self._cascade is None and backend != "eager":
             raise OptionError(
                 f"a {run.method} run that picks members for each sample runs on the eager backend alone, got {backend}"
             )
@@ -94,22 +97,16 @@ class Answers:
                 "are they in another scale, such as 0 to 1 in place of 0 to 255?"
             )
 
-    @property
-    def _streams_through(self) -> bool:
-        """Whether members have an order, as the engine needs it."""
-        return isinstance(self._predictor, Cascade) and not isinstance(self._predictor.rule.policy, Router)
-
     def _answers(self, batches: Iterator[Tensor]) -> Iterator[Prediction]:
-        predictor = self._predictor
-        if not isinstance(predictor, Cascade) or not self._streams_through:
+        if self._cascade is None:
             for batch in batches:
-                yield predictor.predict(batch.to(self.device))
+                yield self._predictor.predict(batch.to(self.device))
             return
         # An image run takes uint8 images and arrays of floats, an engine one of them.
         for dtype, alike in groupby(batches, key=lambda batch: batch.dtype):
             if dtype not in self._streams:
                 example = torch.zeros(1, *self.run.manifest["data"]["shape"], dtype=dtype, device=self.device)
-                self._streams[dtype] = self._stream(predictor, example)
+                self._streams[dtype] = self._stream(self._cascade, example)
             yield from self._streams[dtype].predict(alike)
 
     def _stream(self, cascade: Cascade, example: Tensor) -> Stream:

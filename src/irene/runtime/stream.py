@@ -259,8 +259,7 @@ class Stream:
                 self._answers = []
 
     def _overdue(self) -> bool:
-        left = self._seconds_left()
-        return left is not None and left == 0
+        return self._seconds_left() == 0
 
     def _seconds_left(self) -> float | None:
         """How long the oldest sample may still wait; None where nothing waits, or nobody minds."""

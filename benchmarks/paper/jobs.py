@@ -7,6 +7,7 @@ epochs of the training images.
   each member, which is `epochs` again.
 - snapshot: T cycles of `epochs`, each from where the last one ended (and not one training cut in T).
 - FGE: `epochs` for the start, and cycles so long that the whole takes T times `epochs` as well.
+- distillation: `epochs` for each member, the costliest first; answers of those before are computed beside.
 - mixtures of experts: the experts see every batch together for `epochs`; their feature extractor takes `epochs` more.
 - DivE2: as the experts; its extractor takes a fifth of `epochs`.
 - MIMO and BatchEnsemble: one network, hence `epochs` once. BatchEnsemble computes all its sub-models in each step.
@@ -65,6 +66,7 @@ SEEDS = range(3)
 DATASETS = ("cifar10", "cifar100")
 R18, R32 = ("resnet18",) * 3, ("resnet32",) * 3
 SMALL_FIRST = ("resnet32", "resnet32", "resnet18", "resnet18")
+DISTILLED = ("resnet32", "resnet32", "vgg8", *R18)  # cascades of its members: small ones for FLOPs and for a GPU's time
 QUICK = ("resnet18s2", "vgg8")  # small ones for a GPU, which takes nearly as long for a thin ResNet-32
 R18_FLOPS = 1.11085e9
 
@@ -110,6 +112,7 @@ JOBS: dict[str, list[Job]] = {
         *[job for dataset in DATASETS for job in jobs(dataset, R18, **AVERAGE, loop=LONGER)],
         *[job for name in QUICK for dataset in DATASETS for job in jobs(dataset, (name,) * 3, **AVERAGE, loop=LONGER)],
     ],
+    "distil": [job for dataset in DATASETS for job in jobs(dataset, DISTILLED, method="distil", loop=LONGER)],
     "long": [*everywhere(**AVERAGE, loop=LONG), *everywhere(**irene(), loop=LONG)],
     # All 50,000 images and nothing held out, so that nothing can be calibrated: ties single and average to the paper.
     "full": everywhere([0], **AVERAGE, variant="full", heldout=0, loop=LONG),

@@ -5,10 +5,10 @@
     python benchmarks/paper/latency.py --join SMALL LARGE --data DIR --device cpu
         --backends eager onnx onnx:int8 openvino:int8 --threads 2 --rounds 3 --seconds 3 --out ...
 
-Each RUN is a cascade whose members were trained together, with weights; `--join` makes one of the first two members of
-a SMALL run and the first two of a LARGE one. One network and the plain ensemble are those of `--reference`, of LARGE,
-or else the largest members of the cascade. Costs are asked for in FLOPs (`--costs`) and in time (`--times`) of one
-such network.
+Each RUN is a cascade whose members were trained together, with weights, or those of them to `--take`; `--join` makes
+one of the first two members of a SMALL run and the first two of a LARGE one. One network and the plain ensemble are
+those of `--reference`, of LARGE, or else the largest members of the cascade. Costs are asked for in FLOPs (`--costs`)
+and in time (`--times`) of one such network.
 
 For every backend: members answer the held-out images in buckets on that very backend; its policies are fitted and its
 thresholds set on these answers; then test images stream through `irene.Stream`, all of them once for accuracy and cost,
@@ -79,6 +79,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("runs", type=Path, nargs="*", help="cascades that were trained together")
     parser.add_argument("--join", type=Path, nargs=2, action="append", default=[], metavar=("SMALL", "LARGE"))
     parser.add_argument("--members", type=int, nargs=2, default=[2, 2], help="how many of SMALL and of LARGE")
+    parser.add_argument("--take", type=int, nargs="+", default=[], help="of a RUN only these members, from 1")
     parser.add_argument("--reference", type=Path, help="independent large networks, to compare RUNs with")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -101,7 +102,7 @@ def parse() -> argparse.Namespace:
 
 def subjects(arguments: argparse.Namespace) -> Iterator[Subject]:
     for path in arguments.runs:
-        yield fewer(jointly_trained(path, arguments.reference, arguments.data), arguments.images)
+        yield fewer(jointly_trained(path, arguments.reference, arguments.data, arguments.take), arguments.images)
     for small, large in arguments.join:
         yield fewer(joined(small, large, arguments.members, arguments.data), arguments.images)
 

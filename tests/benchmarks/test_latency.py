@@ -122,6 +122,14 @@ def test_a_cascade_is_compared_with_the_reference_or_with_its_own_largest(folder
     assert (len(beside.networks), beside.networks_of) == (2, "large-s0-e2")
 
 
+def test_some_members_of_a_run_are_a_cascade_without_its_selector(folder: Path) -> None:
+    whole = jointly_trained(folder / "joint-s0-e2", None, folder)
+    some = jointly_trained(folder / "joint-s0-e2", None, folder, take=[2])
+    assert some.about["backbones"] == whole.about["backbones"][1:2]
+    assert some.costs == whole.costs[1:2]
+    assert some.own is None
+
+
 def test_costs_that_no_threshold_gives_are_left_out_and_said(subject: Subject) -> None:
     said: list[str] = []
     found = Bench(subject, "eager", ASKED, said.append).wishes()

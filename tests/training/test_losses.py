@@ -187,3 +187,31 @@ def test_half_precision_outputs_are_judged_in_float32() -> None:
     target = torch.randint(4, (5,))
     assert losses.base_loss(output, target, "classification").dtype == torch.float32
     assert losses.head_discrepancy(output, "classification").dtype == torch.float32
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
+def test_teaching_loss_of_classes_is_the_divergence_from_the_mean_softened_teacher(temperature: float) -> None:
+    output, teachers = torch.randn(7, 2, 4), torch.randn(7, 3, 2, 4)
+    found = losses.teaching_loss(output, teachers, "classification", temperature)
+    taught = softmax(teachers[:, :, 0].double().numpy() / temperature, axis=2).mean(1)
+    learnt = softmax(output.double().numpy() / temperature, axis=2)
+    expected = temperature**2 * rel_entr(taught[:, None], learnt).sum(2).mean()
+    np.testing.assert_allclose(float(found), expected, rtol=1e-5)
+
+
+def test_teaching_loss_vanishes_where_nothing_is_left_to_learn() -> None:
+    teacher = torch.randn(5, 1, 1, 4)
+    output = (teacher[:, 0] + 3).requires_grad_()  # the same probabilities
+    loss = losses.teaching_loss(output, teacher, "classification", 4.0)
+    loss.backward()
+    assert output.grad is not None
+    torch.testing.assert_close(loss.detach(), torch.zeros(()), atol=1e-6, rtol=0)
+    torch.testing.assert_close(output.grad, torch.zeros_like(output), atol=1e-6, rtol=0)
+
+
+def test_teaching_loss_of_values_is_that_of_the_mean_teacher(values: tuple[Tensor, Tensor]) -> None:
+    output, _ = values
+    teachers = torch.randn(7, 4, 2, 2)
+    found = losses.teaching_loss(output, teachers, "regression", 4.0, SCALE)
+    expected = losses.base_loss(output, teachers[:, :, 0].mean(1), "regression", SCALE)
+    torch.testing.assert_close(found, expected)

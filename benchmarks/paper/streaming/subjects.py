@@ -50,10 +50,15 @@ class Subject:
         }
 
 
-def jointly_trained(path: Path, reference: Path | None, root: Path) -> Subject:
-    """The cascade of a run; single networks are those of the reference, or its own largest members."""
+def jointly_trained(path: Path, reference: Path | None, root: Path, take: Sequence[int] = ()) -> Subject:
+    """The cascade of a run, or of those members of it to `take` (from 1), which has no selector of its own then.
+
+    Single networks are those of the reference, or its own largest members.
+    """
     run = Run.open(path)
     members, costs, policy = run.members(), run.costs, run.policy()
+    if take:
+        members, costs = [members[number - 1] for number in take], tuple(costs[number - 1] for number in take)
     largest = max(cost.flops for cost in costs)
     networks = [member for member, cost in zip(members, costs, strict=True) if cost.flops == largest]
     backbone = networks[0].spec.backbone
@@ -68,7 +73,7 @@ def jointly_trained(path: Path, reference: Path | None, root: Path) -> Subject:
         joint=True,
         members=tuple(members),
         costs=costs,
-        own=Fitted(policy, run.aggregation) if isinstance(policy, Selector) else None,
+        own=Fitted(policy, run.aggregation) if isinstance(policy, Selector) and not take else None,
         networks=tuple(networks),
         network_cost=max(costs, key=lambda cost: cost.flops),
         networks_of=path.name if reference is None else reference.name,

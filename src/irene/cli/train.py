@@ -25,7 +25,7 @@ def train(
         str,
         typer.Argument(
             metavar="METHOD",
-            help="irene, average, woc, single, snapshot, fge, dive2, moe, sparse-moe, mimo or batch-ensemble; "
+            help="irene, average, woc, single, snapshot, fge, dive2, moe, sparse-moe, mimo, batch-ensemble or distil; "
             "`irene methods` explains them.",
             autocompletion=_methods,
         ),

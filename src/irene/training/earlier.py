@@ -28,3 +28,14 @@ def look_up(columns: Sequence[Tensor], device: torch.device, rows: Tensor | None
     table_NtHK = torch.stack(list(columns), 1)
     table_NtHK = (table_NtHK if rows is None else table_NtHK[rows]).to(device)
     return lambda batch: table_NtHK[batch.index]
+
+
+def earlier_answers(training: Training, members: Sequence[nn.Module], known: list[Tensor]) -> Earlier:
+    """Outputs of frozen members on a batch of the training samples, found once for all where these stay the same.
+
+    `known` keeps what was found, one (N, H, K) table a member, for the next call with more members.
+    """
+    if not stays_the_same(training.splits):
+        return run_again(training, members)
+    known += [training.outputs(member, training.splits.train) for member in members[len(known) :]]
+    return look_up(known, training.device)

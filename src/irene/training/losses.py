@@ -51,6 +51,22 @@ def head_discrepancy(output_BHK: Tensor, task: Task, scale_K: Tensor | None = No
     return (heads_BHK[:, 0] - heads_BHK[:, -1]).abs().sum(1).mean()
 
 
+def teaching_loss(
+    output_BHK: Tensor, teachers_BtHK: Tensor, task: Task, temperature: float, scale_K: Tensor | None = None
+) -> Tensor:
+    """How far each head is from what the teachers answer in the mean, by their first heads (Hinton et al. 2015).
+
+    For classes the divergence from their softened probabilities, times the squared temperature so that its gradient
+    is of one size whatever that is; for values the task's loss.
+    """
+    if task == "regression":
+        return base_loss(output_BHK, teachers_BtHK[:, :, 0].mean(1), task, scale_K)
+    taught_BK = (teachers_BtHK[:, :, 0].float() / temperature).softmax(2).mean(1)
+    learnt_BHK = (output_BHK.float() / temperature).log_softmax(2)
+    divergence_BHK = functional.kl_div(learnt_BHK, taught_BK[:, None].expand_as(learnt_BHK), reduction="none")
+    return temperature**2 * divergence_BHK.sum(2).mean()
+
+
 def ensemble_loss(y_BtK: Tensor, S_Bt: Tensor, target: Tensor, task: Task, scale_K: Tensor | None = None) -> Tensor:
     """L_ens (Eq. 10): the task's loss of the S-weighted ensemble of members 1..t. Trains the selector only."""
     ensemble_B1K = maths.running_ensemble(y_BtK.detach(), S_Bt)[:, -1:]

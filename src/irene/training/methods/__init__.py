@@ -19,6 +19,7 @@ FILES = (  # in the order they are listed and compared
     "dive2",
     "mimo",
     "batch_ensemble",
+    "distil",
     "irene",
 )
 METHODS: dict[str, Method] = {

@@ -20,7 +20,7 @@ from irene.halting.policies import Never
 from irene.halting.rule import Aggregation, Rule
 from irene.halting.selector import Selector
 from irene.models import Member
-from irene.training.earlier import look_up, run_again, stays_the_same
+from irene.training.earlier import earlier_answers, look_up
 from irene.training.evidence import Evidence
 from irene.training.footprint import Footprint, measure_footprint
 from irene.training.joint import Earlier, JointObjective, LossWeights, MemberObjective, PaperObjective
@@ -276,11 +276,7 @@ class _Sequence:
         training = self.training
         if self.by_folds:
             return look_up(self.columns[: len(self.members)], training.device, rows)
-        if not stays_the_same(training.splits):
-            return run_again(training, self.members)
-        new = self.members[len(self.answered) :]
-        self.answered += [training.outputs(member, training.splits.train) for member in new]
-        return look_up(self.answered, training.device)
+        return earlier_answers(training, self.members, self.answered)
 
     def _out_of_fold(self, index: int) -> Tensor:
         """(N, H, K) outputs of member `index` on the training set, each by a model that did not train on it."""

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from irene.data import Augment, Data, load
+from irene.errors import OptionError
+from irene.run import Run
+from irene.training.methods.distil import DistilOptions
+from irene.training.options import LoopOptions, OptimizerOptions
+from irene.training.train import TrainOptions, train
+
+Trainer = Callable[..., Run]
+
+
+def apart(run: Run) -> float:
+    """How far the logits of two members are from each other on test samples, each less its mean."""
+    logits_NTK = run.bank("test").outputs[:, :, 0]
+    logits_NTK = logits_NTK - logits_NTK.mean(2, keepdim=True)
+    return float((logits_NTK[:, 0] - logits_NTK[:, 1]).square().mean())
+
+
+def test_the_costliest_are_trained_first_and_run_where_they_were_asked_for(trainer: Trainer) -> None:
+    run = trainer("distil", backbones=("mlp", "cnn", "mlp", "cnn"), members=4)
+    costs = [cost.flops for cost in run.costs]
+    assert costs[1] == costs[3] > costs[0] == costs[2], "the premise"
+    assert list(run.epochs()) == ["member-2", "member-4", "member-1", "member-3"]
+    assert [member.spec.backbone for member in run.members()] == ["mlp", "cnn", "mlp", "cnn"]
+    taught = {stage: "teaching" in epochs[0] for stage, epochs in run.epochs().items()}
+    assert taught == {"member-2": False, "member-4": True, "member-1": True, "member-3": True}
+
+
+def test_the_first_to_be_trained_is_that_of_an_average_ensemble(trainer: Trainer) -> None:
+    alone, taught = trainer("average", name="a"), trainer("distil", name="d")
+    outputs, others = alone.bank("test").outputs, taught.bank("test").outputs
+    assert torch.equal(outputs[:, 0], others[:, 0])
+    assert not torch.equal(outputs[:, 1], others[:, 1])
+
+
+def test_who_is_taught_answers_more_like_the_teacher(trainer: Trainer) -> None:
+    settings = {"backbones": ("mlp", "cnn"), "members": 2, "epochs": 8}
+    alone = trainer("average", name="a", **settings)
+    taught = trainer("distil", name="d", **settings)
+    assert apart(taught) < 0.5 * apart(alone)
+
+
+def with_wrong_labels(data: Data, augment: Augment | None) -> Data:
+    moved = dataclasses.replace(data.train, targets=(data.train.targets + 1) % 10)
+    return dataclasses.replace(data, train=moved, augment=augment)
+
+
+@pytest.mark.parametrize("augment", [None, Augment(crop=1)])
+def test_what_is_taught_comes_from_the_teachers(augment: Augment | None, tmp_path: Path) -> None:
+    """The teacher learns wrong labels, and so does who sees no label at all."""
+    run = train(
+        "distil",
+        with_wrong_labels(load("digits"), augment),
+        tmp_path / "run",
+        options=TrainOptions(members=2, backbones=("mlp", "cnn"), device="cpu"),
+        loop=LoopOptions(epochs=8, batch_size=64, optimizer=OptimizerOptions(lr=0.05)),
+        method_options=DistilOptions(weight=1.0),
+    )
+    assert all(epoch["base"] == 0 for epoch in run.epochs()["member-1"])
+    test = run.bank("test")
+    wrong = (test.outputs[:, :, 0].argmax(2) == (test.targets[:, None] + 1) % 10).double().mean(0)
+    assert (wrong > 0.5).all(), "chance is 0.1"
+
+
+@pytest.mark.parametrize("options", [{"weight": 0.0}, {"weight": 1.1}, {"temperature": 0.0}])
+def test_options_that_mean_nothing_are_refused(options: dict[str, float]) -> None:
+    with pytest.raises(OptionError, match="must be above 0"):
+        DistilOptions(**options)

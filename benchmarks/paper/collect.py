@@ -37,8 +37,10 @@ from irene.training.methods.woc import choose_threshold
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import json_in_lines
 from names import FOLDS, IRENE, title
-from replay.against import THRESHOLDS, against, asked_and_realised, at_every_cost, small_first
+from replay.against import THRESHOLDS, against, asked_and_realised
 from replay.packed import TABLE_MEMBERS, Packed, Setting, Study
+from replay.small_first import at_every_cost, small_first
+from replay.taught import taught
 
 HERE = Path(__file__).resolve().parent
 T = TypeVar("T")
@@ -66,6 +68,7 @@ def main() -> None:
         "against": {one.slug: about for one, about in zip(settings, gains, strict=True) if about is not None},
         "asked": by_setting(wished, asked),
         "small_first": cascades,
+        "taught": taught(study),
         "training": {run.name: progress(run) for run in study.runs if run.method == "irene"},
         "speed": [speed(run) for run, had in zip(study.runs, alone, strict=True) if run.method == "average" and had],
     }

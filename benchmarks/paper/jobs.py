@@ -68,6 +68,7 @@ R18, R32 = ("resnet18",) * 3, ("resnet32",) * 3
 SMALL_FIRST = ("resnet32", "resnet32", "resnet18", "resnet18")
 DISTILLED = ("resnet32", "resnet32", "vgg8", *R18)  # cascades of its members: small ones for FLOPs and for a GPU's time
 QUICK = ("resnet18s2", "vgg8")  # small ones for a GPU, which takes nearly as long for a thin ResNet-32
+SIZES = ("resnet20", "resnet56", "resnet18x0.5", "resnet18x0.7")  # one network of about a cascade's cost
 R18_FLOPS = 1.11085e9
 
 
@@ -113,6 +114,15 @@ JOBS: dict[str, list[Job]] = {
         *[job for name in QUICK for dataset in DATASETS for job in jobs(dataset, (name,) * 3, **AVERAGE, loop=LONGER)],
     ],
     "distil": [job for dataset in DATASETS for job in jobs(dataset, DISTILLED, method="distil", loop=LONGER)],
+    "sizes": [  # what a cascade has to beat at its cost
+        *[
+            job
+            for name in SIZES
+            for dataset in DATASETS
+            for job in jobs(dataset, (name,), method="single", loop=LONGER)
+        ],
+        *[job for dataset in DATASETS for job in jobs(dataset, R18, method="mimo", loop=LONGER)],
+    ],
     "long": [*everywhere(**AVERAGE, loop=LONG), *everywhere(**irene(), loop=LONG)],
     # All 50,000 images and nothing held out, so that nothing can be calibrated: ties single and average to the paper.
     "full": everywhere([0], **AVERAGE, variant="full", heldout=0, loop=LONG),

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
 IRENE, FOLDS = "irene at 1.3", "irene at 1.3 out-of-fold"  # labels of runs
+INDEPENDENT, DISTILLED = "independent", "distilled"  # trainings of cascades
+NUMBERS = {1: "one", 2: "two", 3: "three"}
 TITLES = {
     "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
@@ -14,17 +16,21 @@ TITLES = {
     "resnet32": "ResNet-32",
     "resnet18s2": "ResNet-18/2",
     "vgg8": "VGG-8",
+    "mimo": "MIMO",
     "margin": "margin + temperature",
     "change": "change predictor",
     "selector": "selector",
     "own selector": "IRENE's selector",
 }
+_THIN = re.compile(r"resnet(?P<depth>\d+)(x(?P<width>[\d.]+))?")
 _SEED = re.compile(r"-s\d+(?=-|$)")
 
 
 def title(name: str) -> str:
     """The written name of a data set, a backbone or a policy; cifar10+noise20 has 20 % wrong labels."""
     plain, _, noise = name.partition("+noise")
+    if plain not in TITLES and (thin := _THIN.fullmatch(plain)):
+        return f"ResNet-{thin['depth']}" + (f" x {thin['width']}" if thin["width"] else "")
     return TITLES.get(plain, plain) + (f" with {noise} % wrong labels" if noise else "")
 
 
@@ -35,6 +41,10 @@ def setting_title(slug: str) -> str:
 
 def in_short(backbones: Iterable[str]) -> str:
     return ", ".join(name.replace("resnet", "R") for name in backbones)
+
+
+def number(count: int) -> str:
+    return NUMBERS.get(count, str(count))
 
 
 def seeds(count: int) -> str:

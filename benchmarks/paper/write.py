@@ -16,10 +16,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import RESULTS, ROOT, asked_to_check, filled, write_or_check
 from names import seeds, setting_title, title
-from pages import beyond_text, latency_text, tables
+from pages import beyond_text, latency_text, tables, taught_text
 from pages.conclusions import best_cascade, conclusions
 from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
-from pages.rows import networks, spread
+from pages.rows import networks, spread, taught
 
 HERE = Path(__file__).resolve().parent
 IRENE_RUN = re.compile(r"cifar\d+-resnet\d+-irene-s\d+-e\d+")
@@ -45,8 +45,9 @@ def main() -> None:
 def headline(study: dict[str, Any]) -> str:
     cascade = best_cascade(study["small_first"], "cifar10")
     small, epochs = title(cascade["members"][0]), cascade["epochs"]
+    how = ", which taught them" if taught(cascade) else ""
     lines = [
-        f"CIFAR-10, two {small} in front of three ResNet-18, {epochs} epochs on one H200; cost in FLOPs of one",
+        f"CIFAR-10, two {small} in front of three ResNet-18{how}, {epochs} epochs on one H200; cost in FLOPs of one",
         "ResNet-18 ([all figures and the commands that give them](docs/results.md)):",
         "",
     ]
@@ -74,6 +75,7 @@ def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str, 
         "asked": tables.asked_table(study["asked"]),
         "cascades": tables.cascade_tables(study["small_first"], rows),
         "joint": tables.joint_table(rows),
+        "taught": taught_text.section(study["taught"]),
         "latency": latency_text.section(latency_text.load_files()),
         "headline_figures": "\n\n".join(picture(SMALL_FIRST, dataset) for dataset in headline_data(study)),
         "policies": policy_table.replace("### ", "#### ").strip(),

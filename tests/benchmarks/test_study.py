@@ -15,7 +15,6 @@ import jobs
 import pytest
 import torch
 import write
-from comparison import joined
 from pages import tables
 from pages.conclusions import folds_sentence
 from pages.rows import load_paper, utility_of
@@ -24,14 +23,9 @@ from replay.packed import Packed, Setting, Study, common_seeds
 from training.packing import pack
 
 from irene.bank import Bank
-from irene.calibration.weights import fit_aggregation
 from irene.data import Data, load
-from irene.evaluation.evaluate import figures_of
-from irene.halting.policies import Margin, Never
-from irene.halting.rule import Aggregation
 from irene.models import MemberSpec, build
 from irene.run import Run
-from irene.training.afterwards import selector_fitter
 from irene.training.methods import find_method
 from irene.training.methods.fge import FgeOptions
 from irene.training.methods.irene import IreneOptions
@@ -53,7 +47,8 @@ def shrunk(job: jobs.Job) -> jobs.Job:
     if isinstance(own, FgeOptions):
         own = replace(own, cycle=2)
     loop = LoopOptions(epochs=1, batch_size=64)
-    return replace(job, backbones=("cnn",) * len(job.backbones), method_options=own, loop=loop)
+    backbones = tuple("cnn" if name == job.backbones[-1] else "cnnx0.5" for name in job.backbones)
+    return replace(job, backbones=backbones, method_options=own, loop=loop)
 
 
 def do(job: jobs.Job, out: Path) -> Run:
@@ -102,40 +97,10 @@ def test_a_job_of_each_kind_trains(kind: str, tmp_path: Path) -> None:
     assert 0 < run.figures["test"]["accuracy"] <= 1
 
 
-def made(folder: Path, banks: dict[str, Bank], method: str, seed: int, own: dict[str, Any] | None = None) -> Run:
-    """A finished run as training leaves it, without members."""
-    steps = banks["test"].steps
-    about = {
-        "method": method,
-        "task": "classification",
-        "seed": seed,
-        "backbones": ["cnn"] * steps,
-        "options": {"loop": {"epochs": 2, "batch_size": 32}, "method": own or {}},
-        "data": {"data": "digits", "fingerprint": "f00d", "sizes": {"train": 45_000 if "heldout" in banks else 50_000}},
-        "environment": {"torch": torch.__version__},
-    }
-    run = Run.create(folder, about)
-    run.save_absent(banks["test"].costs)
-    for split, bank in banks.items():
-        run.save_bank(split, bank)
-    aggregation, policy = Aggregation.equal(steps), Never()
-    if method == "irene":
-        aggregation = fit_aggregation(banks["heldout"])
-        policy = selector_fitter(cost=1.3, seed=seed)(banks["heldout"], aggregation, "members")
-    run.save_policy(policy)
-    lines = [
-        {"stage": f"member-{t + 1}", "epoch": epoch, "loss": 1.0, "base": 1.0, "seconds": 0.5}
-        for t in range(steps)
-        for epoch in range(2)
-    ]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    figures = figures_of(banks["test"].replay(policy, aggregation), banks["test"].targets, banks["test"].costs)
-    run.write(status="finished", aggregation=aggregation.to_dict(), figures={"test": figures}, seconds=3.0)
-    return run
-
-
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory, lifelike_bank: Callable[..., Bank]) -> Study:
+def study(
+    tmp_path_factory: pytest.TempPathFactory, lifelike_bank: Callable[..., Bank], make_run: Callable[..., Run]
+) -> Study:
     """Two seeds of average and irene, one of all images and one of five members, packed and unpacked."""
     folder = tmp_path_factory.mktemp("study")
 
@@ -145,10 +110,10 @@ def study(tmp_path_factory: pytest.TempPathFactory, lifelike_bank: Callable[...,
 
     own = asdict(IreneOptions())
     runs = [
-        *(made(folder / f"average-{seed}", banks(seed), "average", seed) for seed in range(2)),
-        *(made(folder / f"irene-{seed}", banks(seed + 2), "irene", seed, own) for seed in range(2)),
-        made(folder / "full", banks(0, splits=("test",)), "average", 0),
-        made(folder / "five", banks(0, 5), "average", 0),
+        *(make_run(folder / f"average-{seed}", banks(seed), "average", seed) for seed in range(2)),
+        *(make_run(folder / f"irene-{seed}", banks(seed + 2), "irene", seed, own) for seed in range(2)),
+        make_run(folder / "full", banks(0, splits=("test",)), "average", 0),
+        make_run(folder / "five", banks(0, 5), "average", 0),
     ]
     for run in runs:
         for path in pack(run, folder / "packs"):
@@ -218,31 +183,6 @@ def test_realised_costs_are_near_those_asked_for(study: Study) -> None:
         assert all(realised == pytest.approx(float(asked), abs=0.2) for asked, realised in costs.items())
 
 
-def test_small_members_come_first_in_a_cascade_of_two_banks(lifelike_bank: Callable[..., Bank]) -> None:
-    small, large = (lifelike_bank(20, flops=(work,) * 3, seed=seed) for seed, work in ((0, 1.0), (1, 8.0)))
-    both = joined(small, large, (1, 2))
-    assert [cost.flops for cost in both.costs] == [1e6, 8e6, 8e6]
-    assert torch.equal(both.outputs[:, 0], small.outputs[:, 0])
-    assert torch.equal(both.outputs[:, 1:], large.outputs[:, :2])
-
-
-def test_a_cascade_is_looked_at_where_its_first_member_can_be_paid_for(
-    tmp_path: Path, lifelike_bank: Callable[..., Bank], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(against, "SMALL_COSTS", (0.2, 0.5, 1.0))
-    monkeypatch.setattr(against, "selector_fitter", lambda cost: lambda *_: Margin())
-    pair = []
-    for name, work in (("small", 0.25), ("large", 1.0)):
-        banks = {split: lifelike_bank(200, flops=(work,) * 3, seed=len(split)) for split in ("heldout", "test")}
-        run = Packed.open(made(tmp_path / name, banks, "average", 0).path)
-        assert isinstance(run, Packed)
-        pair.append(run)
-    found = against.at_every_cost(against.SmallFirst(pair[1].setting, [(pair[0], pair[1])], (1, 3)))
-    assert (found["seeds"], found["small_flops"], len(found["members"])) == (1, 0.25, 4)
-    assert [list(points) for points in found["policies"].values()] == [["0.5", "1"]] * 3
-    assert found["policies"]["selector"] == found["policies"]["margin"]
-
-
 def test_seeds_that_all_sides_have_are_compared(study: Study) -> None:
     setting = next(run.setting for run in study.runs if run.label == "irene at 1.3")
     averages, irenes = common_seeds(study.of(setting, "average"), study.of(setting, "irene at 1.3")[1:])
@@ -250,11 +190,11 @@ def test_seeds_that_all_sides_have_are_compared(study: Study) -> None:
 
 
 def test_a_run_whose_later_members_were_slowed_down_had_not_the_card_to_itself(
-    study: Study, tmp_path: Path, lifelike_bank: Callable[..., Bank]
+    study: Study, tmp_path: Path, lifelike_bank: Callable[..., Bank], make_run: Callable[..., Run]
 ) -> None:
     average = next(run for run in study.runs if run.method == "average" and run.setting.images < 50_000)
     assert study.alone(average)
-    slowed = made(tmp_path / "slowed", {"test": lifelike_bank(50), "heldout": lifelike_bank(50)}, "average", 5)
+    slowed = make_run(tmp_path / "slowed", {"test": lifelike_bank(50), "heldout": lifelike_bank(50)}, "average", 5)
     lines = [json.loads(line) for line in (slowed.path / "metrics.jsonl").read_text().splitlines()]
     for line in lines[2:]:
         line["seconds"] *= 3

@@ -22,6 +22,13 @@ def test_every_listed_backbone_can_be_built(name: str) -> None:
     assert make(name)(torch.zeros(2, 3, 8, 8)).shape == (2, 1, 2)
 
 
+@pytest.mark.parametrize("name", list(backbones()))
+def test_every_listed_backbone_has_widths(name: str) -> None:
+    sizes = [sum(value.numel() for value in make(f"{name}{width}").parameters()) for width in ("x0.5", "", "x1.5")]
+    assert sizes == sorted(set(sizes))
+    assert make(f"{name}x0.5")(torch.zeros(2, 3, 8, 8)).shape == (2, 1, 2)
+
+
 def test_descriptions_are_one_line() -> None:
     assert {"resnet18", "resnet32", "cnn", "mlp"} <= set(backbones())
     assert all(line and "\n" not in line for line in backbones().values())
@@ -38,7 +45,7 @@ def test_an_unknown_name_gets_near_matches_and_the_whole_list() -> None:
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("name", ["quite-other", "resnet19x0.5", "resnet18x", "resnet18x.5.5", "mlpx2"])
+@pytest.mark.parametrize("name", ["quite-other", "resnet19x0.5", "resnet18x", "resnet18x.5.5", "x2"])
 def test_other_unknown_names(name: str) -> None:
     with pytest.raises(OptionError, match="no backbone is called"):
         make(name)
@@ -56,6 +63,8 @@ def test_a_registered_backbone_is_like_our_own() -> None:
     assert make("wide", (4,))(torch.zeros(2, 4)).shape == (2, 1, 2)
     with pytest.raises(OptionError, match="did you mean wide"):
         make("wid")
+    with pytest.raises(OptionError, match="no backbone is called 'widex2'"):
+        make("widex2", (4,))
 
 
 @pytest.mark.parametrize("name", ["cnn", "", "a/b", "a:b", "two words", "resnet18x0.5"])

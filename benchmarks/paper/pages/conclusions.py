@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from comparison import gain
-from names import IRENE, seeds, setting_title, title
+from names import DISTILLED, INDEPENDENT, IRENE, number, seeds, setting_title, title
 
 from pages import beyond_text
 from pages.rows import (
@@ -16,11 +17,16 @@ from pages.rows import (
     mean_of,
     networks,
     of_setting,
+    taught,
     utility_of,
     worth_showing,
 )
 
 MARGIN = title("margin")
+TRAINED = {
+    INDEPENDENT: "trained independently",
+    DISTILLED: "the small ones taught by the large ones",
+}
 
 
 def conclusions(study: dict[str, Any], beyond: dict[str, Any]) -> str:
@@ -28,7 +34,7 @@ def conclusions(study: dict[str, Any], beyond: dict[str, Any]) -> str:
     said = [irene_sentence(slug, about, rows) for slug, about in study["against"].items()]
     said += [folds_sentence(slug, about) for slug, about in study["against"].items() if "folds" in about]
     said += recipe_sentences(rows)
-    said += [cascade_sentence(one, rows) for one in study["small_first"] if before_three(one)]
+    said += [cascade_sentence(one, rows) for one in study["small_first"] if before_three(one) or taught(one)]
     said += beyond_text.sentences(beyond)
     return "\n".join(f"- {sentence}" for sentence in said)
 
@@ -109,8 +115,9 @@ def recipe_sentences(rows: Sequence[Row]) -> list[str]:
 
 
 def best_cascade(cascades: Sequence[Row], dataset: str) -> Row:
-    """That of two small members and three large ones which is most worth showing."""
-    return max((one for one in cascades if one["dataset"] == dataset and before_three(one)), key=worth_showing)
+    """That of two small members and three large ones which is most worth showing, the small ones taught if can be."""
+    here = [one for one in cascades if one["dataset"] == dataset and before_three(one)]
+    return max(here, key=lambda one: (worth_showing(one), taught(one)))
 
 
 def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
@@ -125,9 +132,9 @@ def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
         where = f"from {min(enough):g} of its FLOPs on" if enough else "at none of the costs measured, up to 1.0"
         reached.append(f"as good as {many} ({100 * reference:.2f} %) {where}")
     learned = f"at {', '.join(won)}" if won else "at no cost"
+    members = " and ".join(f"{number(count)} {title(name)}" for name, count in Counter(cascade["members"]).items())
     return (
-        f"**Small members first**, {title(cascade['dataset'])}, two {title(cascade['members'][0])} and three "
-        f"ResNet-18, {cascade['epochs']} epochs, trained independently ({seeds(cascade['seeds'])}), selector fitted on "
-        f"their outputs: "
+        f"**Small members first**, {title(cascade['dataset'])}, {members}, {cascade['epochs']} epochs, "
+        f"{TRAINED[cascade['training']]} ({seeds(cascade['seeds'])}), selector fitted on their outputs: "
         f"{' and '.join(reached)}. Learned halting is significantly ahead of {MARGIN} {learned}."
     )

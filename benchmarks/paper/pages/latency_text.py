@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from documents import ROOT, machine
-from names import in_short, seeds, title, without_seed
+from names import in_short, number, seeds, title, without_seed
 
 from pages.rows import Row, deviation, grouped, mean_of, spread
 
 FOLDER = ROOT / "docs/benchmarks"
 UNITS = {"flops": "FLOPs", "ms": "time"}
 POLICIES = {"own selector": "selector trained with the members", "selector": "selector", "margin": title("margin")}
-NUMBERS = {1: "one", 2: "two", 3: "three"}
 
 
 def load_files(folder: Path = FOLDER) -> dict[str, dict[str, list[Row]]]:
@@ -104,8 +103,7 @@ def large(about: Row) -> str:
 
 
 def several(about: Row) -> str:
-    count = about["networks"]
-    return f"{NUMBERS.get(count, str(count))} averaged"
+    return f"{number(about['networks'])} averaged"
 
 
 def references(networks: Sequence[Row]) -> str:

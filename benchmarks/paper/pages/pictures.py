@@ -9,15 +9,16 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from names import in_short, seeds, title
+from names import DISTILLED, INDEPENDENT, in_short, seeds, title
 
 from irene.evaluation import studies
 from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
 from pages import latency_figure
-from pages.rows import before_three, mean_of, select, worth_showing
+from pages.rows import before_three, mean_of, select, taught, worth_showing
 
 STUDY = Path(__file__).resolve().parents[1]
 SMALL_FIRST = "small-first"
+LINES = {INDEPENDENT: "-", DISTILLED: "--"}  # by training
 CAPTIONS = {
     SMALL_FIRST: "Small members first: accuracy against FLOPs of one ResNet-18",
     "members": "Accuracy against the number of members, and how many an image needs (Fig. 1)",
@@ -53,20 +54,35 @@ def plain_numbers(figure: Figure) -> Figure:
 
 
 def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """By data set: the cascades, and the single networks and ensembles of the same trainings."""
+    """By data set: the cascades, and independent single networks and ensembles of as many epochs."""
     found: dict[str, dict[str, Any]] = {}
     for dataset in dict.fromkeys(cascade["dataset"] for cascade in study["small_first"]):
         cascades = chosen([one for one in study["small_first"] if one["dataset"] == dataset])
         epochs = cascades[0]["epochs"]
-        found[dataset] = {"cascades": cascades, "networks": {}}
-        for backbone in dict.fromkeys(name for one in cascades for name in one["members"]):
+        members = list(dict.fromkeys(name for one in cascades for name in one["members"]))
+        others = other_networks([row for row in study["rows"] if row["dataset"] == dataset], members, epochs)
+        found[dataset] = {"cascades": cascades, "networks": {}, "others": others}
+        for backbone in members:
             single, average = (
                 select(study["rows"], dataset, backbone, epochs, method) for method in ("single", "average")
             )
-            found[dataset]["networks"][f"{title(backbone)}, {epochs} epochs"] = [
-                (mean_of(rows, "flops"), mean_of(rows, "accuracy")) for rows in (single, average)
-            ]
+            if single and average:  # some networks were only taught
+                found[dataset]["networks"][title(backbone)] = [
+                    (mean_of(rows, "flops"), mean_of(rows, "accuracy")) for rows in (single, average)
+                ]
     return found
+
+
+def other_networks(rows: list[dict[str, Any]], members: list[str], epochs: int) -> dict[str, tuple[float, float]]:
+    """FLOPs and accuracy of single networks of other sizes than the members', and of MIMO, trained as long."""
+    found = [
+        (title("mimo" if row["method"] == "mimo" else row["backbone"]), row)
+        for row in rows
+        if row["epochs"] == epochs
+        and (row["method"] == "mimo" or (row["method"] == "single" and row["backbone"] not in members))
+    ]
+    alike = {name: [row for other, row in found if other == name] for name, _ in found}
+    return {name: (mean_of(those, "flops"), mean_of(those, "accuracy")) for name, those in alike.items()}
 
 
 def chosen(cascades: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -77,11 +93,12 @@ def chosen(cascades: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @styled
 def small_first(data: dict[str, Any]) -> Figure:
-    """Lines are cascades by learned halting; squares are one network and three of it averaged."""
+    """Lines are cascades by learned halting, solid for independent members; other marks are networks by themselves."""
     figure = Figure(figsize=(WIDTH, 4.4))
     axes = figure.add_subplot()
-    for index, cascade in enumerate(data["cascades"]):
-        _cascade(axes, cascade, COLOURS[index])
+    kinds = list(dict.fromkeys(in_short(cascade["members"]) for cascade in data["cascades"]))
+    for cascade in data["cascades"]:
+        _cascade(axes, cascade, COLOURS[kinds.index(in_short(cascade["members"]))])
     unit = max(points[0][0] for points in data["networks"].values())
     for index, (name, points) in enumerate(data["networks"].items()):
         flops, accuracy = zip(*points, strict=True)
@@ -96,6 +113,9 @@ def small_first(data: dict[str, Any]) -> Figure:
             alpha=0.75,
             label=f"{name}: one, three averaged",
         )
+    for name, (work, right) in data["others"].items():
+        axes.plot(work / unit, right, "x", color=INK, ms=6)
+        axes.annotate(name, (work / unit, right), xytext=(6, -3), textcoords="offset points", fontsize=8.5)
     axes.set_xscale("log")
     ticks = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 2, 3)
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -103,7 +123,8 @@ def small_first(data: dict[str, Any]) -> Figure:
     axes.set_xlabel("mean cost, FLOPs of one ResNet-18 (log scale)")
     axes.set_ylabel("accuracy")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
+    length = f"{data['cascades'][0]['epochs']} epochs"
+    figure.legend(title=length, title_fontsize=8.5, loc="outside lower center", ncols=2, fontsize=8.5, handlelength=3)
     return figure
 
 
@@ -115,9 +136,10 @@ def _cascade(axes: Axes, cascade: dict[str, Any], colour: str) -> None:
         cost,
         accuracy,
         color=colour,
+        ls=LINES[cascade["training"]],
         marker="o",
         ms=4,
-        label=f"{in_short(cascade['members'])}: {cascade['epochs']} epochs, {seeds(cascade['seeds'])}",
+        label=f"{in_short(cascade['members'])}: {cascade['training']}, {seeds(cascade['seeds'])}",
     )
-    if before_three(cascade):
+    if before_three(cascade) and not taught(cascade):
         axes.fill_between(cost, low, high, color=colour, alpha=0.1, lw=0)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from names import ALL_IMAGES
+from names import ALL_IMAGES, INDEPENDENT
 
 from irene.evaluation.metrics import utility
 
@@ -75,18 +75,20 @@ def select(rows: Sequence[Row], dataset: str, backbone: str, epochs: int, method
 
 
 def networks(rows: Sequence[Row], cascade: Row, backbone: str, method: str) -> list[Row]:
-    """The rows of a method on one kind of the networks of a cascade, of the seeds that the cascade has."""
-    small, large = (
-        select(rows, cascade["dataset"], name, cascade["epochs"], method) for name in dict.fromkeys(cascade["members"])
-    )
-    both = {row["seed"] for row in small} & {row["seed"] for row in large}
-    return [row for row in (*small, *large) if row["backbone"] == backbone and row["seed"] in both]
+    """The rows of a method on independent networks of one kind, trained as long as a cascade and of its seeds."""
+    found = select(rows, cascade["dataset"], backbone, cascade["epochs"], method)
+    return [row for row in found if row["seed"] in cascade["which_seeds"]]
 
 
 def before_three(cascade: Row) -> bool:
     """Whether two small members stand before the ensemble of three that it is compared with."""
     small, large = cascade["members"][0], cascade["members"][-1]
     return bool(cascade["members"] == [small] * 2 + [large] * 3)
+
+
+def taught(cascade: Row) -> bool:
+    """Whether members learned from others."""
+    return bool(cascade["training"] != INDEPENDENT)
 
 
 def worth_showing(cascade: Row) -> tuple[int, int]:

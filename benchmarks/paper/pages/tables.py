@@ -10,7 +10,7 @@ from comparison import gain
 from jobs import R18_FLOPS
 from names import FOLDS, IRENE, TITLES, in_short, seeds, setting_title, title
 
-from pages.rows import Row, deviation, grouped, load_paper, mean_of, networks, spread, utility_of, written
+from pages.rows import Row, deviation, grouped, load_paper, mean_of, networks, spread, taught, utility_of, written
 
 ORDER = (
     "single",
@@ -29,6 +29,7 @@ ORDER = (
     IRENE,
     FOLDS,
 )
+TRAININGS = "In *distilled* cascades the small members learned from the large ones of the same run (`distil`)."
 
 
 class Place(NamedTuple):
@@ -136,24 +137,28 @@ def asked_table(found: dict[str, list[dict[str, float]]]) -> str:
 
 
 def cascade_tables(cascades: Sequence[Row], rows: Sequence[Row]) -> str:
-    """Accuracy of cascades of independent members at a ladder of FLOPs."""
-    parts = []
-    cascades = [{**cascade, "small": title(cascade["members"][0])} for cascade in cascades]
-    for (dataset, small, epochs, count), found in grouped(cascades, "dataset", "small", "epochs", "seeds").items():
+    """Accuracy of cascades at a ladder of FLOPs, side by side where they differ in numbers or in training alone."""
+    parts = [TRAININGS] if any(taught(cascade) for cascade in cascades) else []
+    cascades = [
+        {**cascade, "small": title(cascade["members"][0]), "which_seeds": tuple(cascade["which_seeds"])}
+        for cascade in cascades
+    ]
+    groups = grouped(cascades, "dataset", "small", "epochs", "which_seeds")
+    for (dataset, small, epochs, which), found in groups.items():
         costs = list(found[0]["policies"]["margin"])
         lines = [
-            f"#### {title(dataset)}, {small} and ResNet-18, {epochs} epochs, {seeds(count)}",
+            f"#### {title(dataset)}, {small} and ResNet-18, {epochs} epochs, {seeds(len(which))}",
             "",
             references(rows, found[0]),
             "",
-            "| members | policy | " + " | ".join(costs) + " | all members |",
-            "|---" * (len(costs) + 3) + "|",
+            "| members | training | policy | " + " | ".join(costs) + " | all members |",
+            "|---" * (len(costs) + 4) + "|",
         ]
         for cascade in found:
             for policy, points in cascade["policies"].items():
                 cells = [f"{100 * points[cost]['accuracy']:.2f}" for cost in costs]
                 lines.append(
-                    f"| {in_short(cascade['members'])} | {title(policy)} | "
+                    f"| {in_short(cascade['members'])} | {cascade['training']} | {title(policy)} | "
                     + " | ".join(cells)
                     + f" | {100 * cascade['whole']:.2f} |"
                 )
@@ -162,17 +167,20 @@ def cascade_tables(cascades: Sequence[Row], rows: Sequence[Row]) -> str:
 
 
 def references(rows: Sequence[Row], cascade: Row) -> str:
-    """What single networks and ensembles of the same trainings give."""
+    """What independent single networks and ensembles of the same seeds give, where there are any."""
     said = []
     for backbone in dict.fromkeys(cascade["members"]):
         for method, many in (("single", "one"), ("average", "three")):
-            accuracy = mean_of(networks(rows, cascade, backbone, method), "accuracy")
-            said.append(f"{many} {title(backbone)} {100 * accuracy:.2f}")
-    return f"Of the same seeds: {', '.join(said)}. A {title(cascade['members'][0])} costs {cascade['small_flops']:.3f}."
+            found = networks(rows, cascade, backbone, method)
+            said += [f"{many} {title(backbone)} {100 * mean_of(found, 'accuracy'):.2f}"] if found else []
+    return (
+        f"Independent, of the same seeds: {', '.join(said)}. "
+        f"A {title(cascade['members'][0])} costs {cascade['small_flops']:.3f}."
+    )
 
 
 def joint_table(rows: Sequence[Row]) -> str:
-    """Unequal members that were trained together."""
+    """Unequal members that were trained in one run."""
     lines = ["| data, epochs | members | method | seeds | top-1 % | FLOPs of one ResNet-18 |", "|---" * 6 + "|"]
     unequal = [row for row in rows if "+" in row["backbone"]]
     for (dataset, epochs, backbone, method), found in grouped(

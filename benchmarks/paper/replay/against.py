@@ -1,13 +1,13 @@
-"""IRENE against thresholds, its cost against the one asked for, and cascades of small members before large ones."""
+"""IRENE against thresholds, and its cost against the one asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from comparison import at_cost, joined, threshold_for
+from comparison import at_cost, threshold_for
 from names import ALL_IMAGES, FOLDS, IRENE, title
 from torch import Tensor
 
@@ -21,11 +21,7 @@ from replay.packed import Packed, Setting, Study, common_seeds
 COSTS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)
 FITTED = 3  # of these costs, those below the 1.3 that IRENE was trained for: above, a threshold is all it takes
 ASKED = (1.1, 1.2, 1.3, 1.5, 2.0)
-SMALL_COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0)  # FLOPs of one large member
-SMALL = ("resnet32", "resnet18s2", "vgg8")
-CASCADES = ((2, 3), (2, 2), (1, 3))  # how many small members, then how many large ones
 THRESHOLDS = ("margin", "change")
-SELECTOR = "selector"
 Rights = dict[float, Tensor]  # by cost: (N,) share of right answers of each sample
 
 
@@ -111,62 +107,3 @@ def asked_and_realised(run: Packed) -> dict[str, float]:
     policy = run.policy()
     known, seen = (frontier(run.bank(split), policy, run.aggregation) for split in ("heldout", "test"))
     return {f"{cost:g}": float(seen.at(threshold_for(known, cost), seen.costs_NT).mean()) for cost in ASKED}
-
-
-class SmallFirst(NamedTuple):
-    """A cascade of independent small networks and then large ones, of as many epochs each, by seed."""
-
-    large: Setting
-    pairs: list[tuple[Packed, Packed]]
-    counts: tuple[int, int]
-
-
-def small_first(study: Study) -> Iterator[SmallFirst]:
-    """The cascades that there are runs for."""
-    for large in study.settings():
-        if large.backbone != "resnet18":
-            continue
-        for backbone in SMALL:
-            small = large._replace(backbone=backbone)
-            pairs = list(zip(*common_seeds(study.of(small, "average"), study.of(large, "average")), strict=True))
-            pairs = [pair for pair in pairs if all(run.has_heldout for run in pair)]
-            yield from (SmallFirst(large, pairs, counts) for counts in CASCADES if pairs)
-
-
-def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
-    """Accuracy of policies at a ladder of FLOPs, everything fitted on held-out images."""
-    large, pairs, counts = cascade
-    small, unit = (run.costs[0].flops for run in pairs[0])
-    costs = [cost for cost in SMALL_COSTS if cost * unit > small]  # no less than the first member can be had
-    right: dict[str, dict[float, list[Tensor]]] = {
-        name: {cost: [] for cost in costs} for name in (*THRESHOLDS, SELECTOR)
-    }
-    whole = []
-    for few, many in pairs:
-        heldout, test = (joined(few.bank(split), many.bank(split), counts) for split in ("heldout", "test"))
-        mean = fit_aggregation(heldout, weights=True)
-        for name, by_cost in right.items():
-            fixed = None if name == SELECTOR else fit_named(name, heldout, mean, "flops")
-            for cost, parts in by_cost.items():
-                policy = fixed or selector_fitter(cost=cost * unit)(heldout, mean, "flops")
-                parts.append(at_cost(frontier(test, policy, mean, "flops"), cost * unit))
-        whole.append(float(frontier(test, fit_named("margin", heldout, mean, "flops"), mean).full_N.mean()))
-    means = {name: {cost: torch.stack(parts).mean(0) for cost, parts in by.items()} for name, by in right.items()}
-    return {
-        "dataset": large.dataset,
-        "epochs": large.epochs,
-        "members": [pairs[0][0].setting.backbone] * counts[0] + [large.backbone] * counts[1],
-        "seeds": len(pairs),
-        "small_flops": small / unit,
-        "whole": fmean(whole),
-        "policies": {
-            name: {f"{cost:g}": _accuracy(right_N, means["margin"][cost]) for cost, right_N in by.items()}
-            for name, by in means.items()
-        },
-    }
-
-
-def _accuracy(right_N: Tensor, margin_N: Tensor) -> dict[str, Any]:
-    mean, low, high = paired_bootstrap(right_N, torch.zeros_like(right_N))
-    gain = [100 * value for value in paired_bootstrap(right_N, margin_N)]
-    return {"accuracy": mean, "low": low, "high": high, "gain": gain}

@@ -75,6 +75,16 @@ class Packed(Run):
         return names
 
     @property
+    def _first(self) -> int:
+        """The member that was trained first: the first to run, or one of the costliest where these teach the others."""
+        flops = [cost.flops for cost in self.costs]
+        return flops.index(max(flops)) if self.method == "distil" else 0
+
+    @property
+    def first_trained(self) -> str:
+        return self.backbones[self._first]
+
+    @property
     def seed(self) -> int:
         return int(self.manifest["seed"])
 
@@ -126,7 +136,7 @@ class Packed(Run):
         images = self.manifest["data"]["sizes"]["train"]
         images = images // 2 if "fold" in first[0]["stage"] else images
         seconds = statistics.median(float(one["seconds"]) for one in first)
-        return float(3 * self.costs[0].flops * (images // batch * batch) / seconds)
+        return float(3 * self.costs[self._first].flops * (images // batch * batch) / seconds)
 
 
 @dataclass(frozen=True)
@@ -148,9 +158,9 @@ class Study:
 
     def alone(self, run: Packed) -> bool:
         """Whether a run had the card to itself, so that its time says something."""
-        if run.backbones[0] in NEVER_ALONE:
+        if run.first_trained in NEVER_ALONE:
             return False
-        fastest = max(other.rate() for other in self.runs if other.backbones[0] == run.backbones[0])
+        fastest = max(other.rate() for other in self.runs if other.first_trained == run.first_trained)
         if len(set(run.backbones)) == 1:
             medians = [statistics.median(seconds) for seconds in run.epoch_seconds().values()]
             if medians and max(medians) > STEADY * medians[0]:

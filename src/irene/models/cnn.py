@@ -7,26 +7,26 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from irene.models.resnet import init_convolutions
+from irene.models.resnet import init_convolutions, scaled
 
 
 @final
 class SmallCNN(nn.Module):
     """Three 3x3 convolutions with batch norm, 32 to 64 channels, then the mean over the picture."""
 
-    num_features = 64
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], width: float = 1.0) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        width = shape[0]
-        for out, stride in ((32, 1), (64, 2), (64, 1)):
+        channels = shape[0]
+        for base, stride in ((32, 1), (64, 2), (64, 1)):
+            out = scaled(base, width)
             layers += [
-                nn.Conv2d(width, out, 3, stride, padding=1, bias=False),
+                nn.Conv2d(channels, out, 3, stride, padding=1, bias=False),
                 nn.BatchNorm2d(out),
                 nn.ReLU(),
             ]
-            width = out
+            channels = out
+        self.num_features = channels
         self.layers = nn.Sequential(*layers)
         init_convolutions(self)
 

@@ -7,6 +7,8 @@ from typing import final
 
 from torch import Tensor, nn
 
+from irene.models.resnet import scaled
+
 
 @final
 class MLP(nn.Module):
@@ -15,10 +17,9 @@ class MLP(nn.Module):
     So a step over a batch split between processes is the step over the whole batch.
     """
 
-    num_features = 128
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], width: float = 1.0) -> None:
         super().__init__()
+        self.num_features = scaled(128, width)
         self.layers = nn.Sequential(
             nn.Flatten(1),
             nn.Linear(math.prod(shape), self.num_features),

@@ -17,18 +17,18 @@ from irene.models.names import near
 from irene.models.resnet import resnet18, resnet18_half, thin_resnet
 from irene.models.vgg import vgg8
 
-_WIDTH = re.compile(r"(?P<name>resnet\d+(s2)?|vgg8)x(?P<width>\d+(\.\d+)?)")
+_WIDTH = re.compile(r"(?P<name>.+)x(?P<width>\d+(\.\d+)?)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    factory: Factory
+    factory: Callable[..., nn.Module]
     description: str
     images: bool = False
     """Takes images only."""
-    scaled: Callable[[tuple[int, ...], float], nn.Module] | None = None
-    """Makes the same backbone with its channels multiplied."""
+    widths: bool = False
+    """The factory takes a number, after the shape, by which all widths are multiplied."""
 
 
 def _thin(depth: int, millions: str) -> _Entry:
@@ -36,7 +36,7 @@ def _thin(depth: int, millions: str) -> _Entry:
         factory=partial(thin_resnet, depth),
         description=f"thin CIFAR ResNet with {depth} layers, {millions} M parameters",
         images=True,
-        scaled=partial(thin_resnet, depth),
+        widths=True,
     )
 
 
@@ -45,19 +45,19 @@ _ENTRIES: dict[str, _Entry] = {
         factory=resnet18,
         description="ResNet-18 for small images: 3x3 stem, no max-pool, 11.2 M parameters",
         images=True,
-        scaled=resnet18,
+        widths=True,
     ),
     "resnet18s2": _Entry(
         factory=resnet18_half,
         description="ResNet-18 with a stem of stride 2: a quarter of its FLOPs, in layers as wide",
         images=True,
-        scaled=resnet18_half,
+        widths=True,
     ),
     "vgg8": _Entry(
         factory=vgg8,
         description="seven wide convolutions and no shortcuts: a fifth of ResNet-18's FLOPs, quick on a GPU",
         images=True,
-        scaled=vgg8,
+        widths=True,
     ),
     "resnet8": _thin(8, "0.08"),
     "resnet14": _thin(14, "0.17"),
@@ -69,8 +69,9 @@ _ENTRIES: dict[str, _Entry] = {
         factory=SmallCNN,
         description="three convolutions with batch norm, for small images such as digits",
         images=True,
+        widths=True,
     ),
-    "mlp": _Entry(factory=MLP, description="two hidden layers of 128, for tables; images are flattened"),
+    "mlp": _Entry(factory=MLP, description="two hidden layers of 128, for tables; images are flattened", widths=True),
 }
 
 
@@ -85,7 +86,7 @@ def register(name: str, factory: Factory, description: str) -> None:
     The module may have a `features(x)` method, which is then called in place of the module itself. The name
     has to be registered in every process that opens a run made with it; `module:function` needs no such step.
     """
-    if not _NAME.fullmatch(name) or _WIDTH.fullmatch(name):
+    if not _NAME.fullmatch(name) or _with_width(name) is not None:
         raise OptionError(
             f"a backbone's name takes letters, digits, '.', '_' and '-' and is not one with a width, such as "
             f"resnet18x0.5, got {name!r}"
@@ -106,18 +107,24 @@ def _make(name: str, shape: tuple[int, ...]) -> nn.Module:
         return from_timm(name.removeprefix("timm/"), shape)
     if ":" in name:
         return from_path(name)(shape)
-    scaled = _WIDTH.fullmatch(name)
-    entry = _ENTRIES.get(scaled["name"] if scaled else name)
-    if entry is None or (scaled and entry.scaled is None):
+    plain, widths = _with_width(name) or (name, ())
+    entry = _ENTRIES.get(plain)
+    if entry is None:
         raise OptionError(
             f"no backbone is called {name!r}{near(name, _ENTRIES)}; there are {', '.join(_ENTRIES)}, "
-            "a resnet or vgg8 with a width such as resnet18x0.25, timm/NAME and module:function"
+            "each with a width such as resnet18x0.25 if you like, timm/NAME and module:function"
         )
     if entry.images:
         _need_images(name, shape)
-    if scaled and entry.scaled:
-        return entry.scaled(shape, float(scaled["width"]))
-    return entry.factory(shape)
+    return entry.factory(shape, *widths)
+
+
+def _with_width(name: str) -> tuple[str, tuple[float]] | None:
+    """The plain name and the width of a name that has one, if its backbone can be had in other widths."""
+    found = _WIDTH.fullmatch(name)
+    if found is None or found["name"] not in _ENTRIES or not _ENTRIES[found["name"]].widths:
+        return None
+    return found["name"], (float(found["width"]),)
 
 
 def _need_images(name: str, shape: tuple[int, ...]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import final
 
-import torch
 from torch import Tensor, nn
 
 from irene.models.resnet import init_convolutions, scaled
@@ -15,7 +14,7 @@ from irene.models.resnet import init_convolutions, scaled
 
 @final
 class VGG(nn.Module):
-    """A stem and blocks of two convolutions, the first of which halves the picture; then its largest value each."""
+    """A stem and blocks of two convolutions, the first of which halves the picture; then the mean of each channel."""
 
     def __init__(self, channels_in: int, *, stem: int, widths: tuple[int, ...]) -> None:
         super().__init__()
@@ -30,7 +29,8 @@ class VGG(nn.Module):
         init_convolutions(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.amax(self.layers(x), dim=(2, 3))
+        features: Tensor = self.layers(x).mean((2, 3))  # largest values would be too large for a ResNet's learning rate
+        return features
 
 
 def _layer(channels_in: int, channels_out: int) -> list[nn.Module]:

@@ -123,7 +123,6 @@ class Engine:
         else:
             stages.chain.run([going.share for going in self._going])
             if not self._marked:
-                stages.tell()
                 self._mark.set()
         self._marked = True
         return stages.answers(0, samples)
@@ -132,7 +131,6 @@ class Engine:
         """Run the stages from this one on for those who come to it from a list of so many, until nobody goes on."""
         stages = self._stages
         while True:
-            stages.tell()
             self._mark.set()
             if stage == stages.steps:
                 return

@@ -99,10 +99,9 @@ class Stages:
         self.lists = [
             torch.full((largest + 1,), slots, dtype=torch.int64, device=self.device) for _ in range(self.steps + 1)
         ]
-        # How many samples of a batch came to each stage, and the same in memory of the host after `tell`.
-        self._counts = torch.zeros(self.steps, dtype=torch.int64, device=self.device)
+        # How many samples of a batch came to each stage, in memory of the host.
         self.came = torch.zeros(self.steps, dtype=torch.int64, pin_memory=self.device.type == "cuda")
-        self._settle: Callable[[int, Tensor, list[Tensor], Tensor | None], None] = (
+        self._settle: Callable[[int, Tensor, list[Tensor], Tensor | None], tuple[Tensor, Tensor]] = (
             torch.compile(self._settled, fullgraph=True) if self._fused else self._settled
         )
         self._programs: dict[tuple[int, int, int], Program] = {}
@@ -142,10 +141,6 @@ class Stages:
         else:
             raise OptionError(f"a stage runs in buckets of {self.costs.buckets}, got {rows} rows")
 
-    def tell(self) -> None:
-        """Have the numbers of samples that came to each stage sent to the host, whose memory is `came`."""
-        self.came.copy_(self._counts, non_blocking=True)
-
     def survivors(self, stage: int, rows: int) -> Tensor:
         """(rows + 1,) slots of the samples that go on, then padding, and at the end how many they are."""
         return self.lists[stage + 1][: rows + 1]
@@ -180,7 +175,10 @@ class Stages:
             for tensor in (index_B, *outputs):
                 torch._dynamo.maybe_mark_dynamic(tensor, 0)
         place = None if self._places is None else self._places.begins[rows]
-        self._settle(stage, index_B, outputs, place)
+        survivors, came = self._settle(stage, index_B, outputs, place)
+        self.came[stage : stage + len(came)].copy_(came, non_blocking=True)
+        if stage + width < self.steps:
+            self.lists[stage + width][: rows + 1].copy_(survivors)
 
     def _answer(self, stage: int, inputs: Tensor, *, shared: bool) -> Tensor:
         """A member's answer; `shared` inputs are read by others too, so that a member may not write into them."""
@@ -189,11 +187,13 @@ class Stages:
             inputs = inputs.clone()
         return as_heads(backend.run(inputs.to(backend.device))).to(self.device)
 
-    def _settled(self, stage: int, index_B: Tensor, outputs: list[Tensor], place: Tensor | None) -> None:
+    def _settled(
+        self, stage: int, index_B: Tensor, outputs: list[Tensor], place: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Add the outputs of some members, the first of them `stage`, to the samples in these slots.
 
-        Lists who goes on, and counts who came to each of these stages and to the next, after the first one nobody
-        yet. `place` is where the chain keeps what to do next after so many rows.
+        (B + 1,) who goes on, then padding, and how many; and how many came to each of these stages and to the next,
+        after the first one nobody yet. `place` is where the chain keeps what to do next after so many rows.
         """
         rows = index_B.shape[0]
         came = [(index_B != self.spare).sum()]
@@ -204,8 +204,7 @@ class Stages:
         if place is not None and stage == 0:
             self.keys.zero_()
         if after == self.steps:
-            self._counts[stage:].copy_(torch.stack(came[:-1]))
-            return
+            return index_B, torch.stack(came[:-1])
         # Who goes on moves up to the place given by a running count: no mask, so the host need not know how many.
         going_B = index_B != self.spare
         place_B = going_B.cumsum(0)
@@ -215,9 +214,7 @@ class Stages:
             self.keys[after : after + 1].copy_(torch.where(going_B.any(), place + place_B[-1], 0))
         if stage == 0:
             came += [torch.zeros_like(came[0])] * self.steps
-        self.lists[after][: rows + 1].copy_(torch.cat([kept[:rows], place_B[-1:]]))
-        counts = torch.stack(came[: self.steps - stage])
-        self._counts[stage : stage + len(counts)].copy_(counts)
+        return torch.cat([kept[:rows], place_B[-1:]]), torch.stack(came[: self.steps - stage])
 
     def _added(self, stage: int, index_B: Tensor, output_BHK: Tensor) -> Tensor:
         """Add one member's output to the samples in these slots; (B,) the slots, the spare one for who has stopped."""

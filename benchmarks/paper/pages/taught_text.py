@@ -1,0 +1,42 @@
+"""What the results page says of members that learned from others: markdown of what collect.py found of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from names import number, seeds, title
+
+from pages.rows import Row, written
+
+INTRODUCTION = """### What teaching gives
+
+Accuracy in % of small networks that learned from labels and from three ResNet-18 (`distil`), beside independent ones of
+as many epochs and of the same seeds: the mean of them by themselves, and averaged."""
+
+
+def section(found: Sequence[Row]) -> str:
+    """The section with its heading; nothing without a distillation."""
+    if not found:
+        return ""
+    lines = ["| data, epochs | network | seeds | taught | independent |", "|---" * 5 + "|"]
+    for about in found:
+        for key, how in (("alone", ""), ("averaged", ", averaged")) if about["count"] > 1 else (("alone", ""),):
+            many = f"{number(about['count'])} {title(about['backbone'])}" if how else title(about["backbone"])
+            lines.append(
+                f"| {title(about['dataset'])}, {about['epochs']} | {many}{how} | {about['taught']['seeds']} | "
+                f"{percent(about['taught'][key])} | {independent(about, key)} |"
+            )
+    return f"{INTRODUCTION}\n\n" + "\n".join(lines) + "\n\n"
+
+
+def independent(about: Row, key: str) -> str:
+    """The same of independent networks, if there are any, with the number of seeds where it is another."""
+    found = about["independent"]
+    if found is None:
+        return ""
+    return percent(found[key]) + f" ({seeds(found['seeds'])})" * (found["seeds"] != about["taught"]["seeds"])
+
+
+def percent(about: Row) -> str:
+    one = about["spread"]
+    return written(100 * about["accuracy"], None if one is None else 100 * one)

@@ -1,0 +1,139 @@
+"""Cascades of small members before large ones, however they were trained: accuracy at a ladder of FLOPs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import torch
+from comparison import at_cost, joined
+from names import DISTILLED, INDEPENDENT
+from torch import Tensor
+
+from irene.bank import Bank
+from irene.calibration.frontier import frontier
+from irene.calibration.selection import fit_named
+from irene.calibration.weights import fit_aggregation
+from irene.evaluation.metrics import paired_bootstrap
+from irene.training.afterwards import selector_fitter
+from replay.against import THRESHOLDS
+from replay.packed import Packed, Setting, Study, common_seeds
+
+COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0)  # FLOPs of one large member
+LARGE = "resnet18"
+SMALL = ("resnet32", "resnet18s2", "vgg8")
+COUNTS = ((2, 3), (2, 2), (1, 3))  # how many small members, then how many large ones, where all are independent
+SELECTOR = "selector"
+
+
+class Part(NamedTuple):
+    """The first so many members of a run that are of one kind."""
+
+    run: Packed
+    backbone: str
+    count: int
+
+    @property
+    def members(self) -> list[int]:
+        return [t for t, name in enumerate(self.run.backbones) if name == self.backbone][: self.count]
+
+    @property
+    def flops(self) -> float:
+        return self.run.costs[self.members[0]].flops
+
+    def bank(self, split: str) -> Bank:
+        return self.run.bank(split).members(self.members)
+
+
+class SmallFirst(NamedTuple):
+    """A cascade of small networks and then large ones, of as many epochs each: both parts of it for each seed."""
+
+    large: Setting
+    training: str
+    parts: list[tuple[Part, Part]]
+
+    def banks(self) -> Iterator[tuple[Bank, Bank]]:
+        """What the members answer on held-out and on test images, for each seed."""
+        for few, many in self.parts:
+            heldout, test = (
+                joined(few.bank(split), many.bank(split), (few.count, many.count)) for split in ("heldout", "test")
+            )
+            yield heldout, test
+
+
+def small_first(study: Study) -> Iterator[SmallFirst]:
+    """The cascades that there are runs for, each of seeds that there are independent large networks of, too."""
+    for large in study.settings():
+        averages = of_heldout(study.of(large, "average"))
+        if large.backbone == LARGE and averages:
+            yield from independent(study, large, averages)
+            yield from distilled(study, large, averages)
+
+
+def of_heldout(runs: Sequence[Packed]) -> list[Packed]:
+    return [run for run in runs if run.has_heldout]
+
+
+def independent(study: Study, large: Setting, averages: Sequence[Packed]) -> Iterator[SmallFirst]:
+    """Members of two runs that know nothing of each other."""
+    for backbone in SMALL:
+        smalls = of_heldout(study.of(large._replace(backbone=backbone), "average"))
+        pairs = list(zip(*common_seeds(smalls, averages), strict=True))
+        for few, many in COUNTS if pairs else ():
+            parts = [(Part(one, backbone, few), Part(other, LARGE, many)) for one, other in pairs]
+            yield SmallFirst(large, INDEPENDENT, parts)
+
+
+def distilled(study: Study, large: Setting, averages: Sequence[Packed]) -> Iterator[SmallFirst]:
+    """The small members of a distillation, one kind at a time, before the large ones that taught them."""
+    for setting in study.settings():
+        kinds = Counter(setting.backbone.split("+"))
+        if setting._replace(backbone=LARGE) != large or LARGE not in kinds:
+            continue
+        runs, _ = common_seeds(of_heldout(study.of(setting, "distil")), averages)
+        for backbone, count in kinds.items() if runs else ():
+            if backbone != LARGE:
+                parts = [(Part(run, backbone, count), Part(run, LARGE, kinds[LARGE])) for run in runs]
+                yield SmallFirst(large, DISTILLED, parts)
+
+
+def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
+    """Accuracy of policies at a ladder of FLOPs, everything fitted on held-out images."""
+    large, training, parts = cascade
+    small, unit = (part.flops for part in parts[0])
+    costs = [cost for cost in COSTS if cost * unit > small]  # no less than the first member can be had
+    right: dict[str, dict[float, list[Tensor]]] = {
+        name: {cost: [] for cost in costs} for name in (*THRESHOLDS, SELECTOR)
+    }
+    whole = []
+    for heldout, test in cascade.banks():
+        mean = fit_aggregation(heldout, weights=True)
+        for name, by_cost in right.items():
+            fixed = None if name == SELECTOR else fit_named(name, heldout, mean, "flops")
+            for cost, found in by_cost.items():
+                policy = fixed or selector_fitter(cost=cost * unit)(heldout, mean, "flops")
+                found.append(at_cost(frontier(test, policy, mean, "flops"), cost * unit))
+        whole.append(float(frontier(test, fit_named("margin", heldout, mean, "flops"), mean).full_N.mean()))
+    means = {name: {cost: torch.stack(found).mean(0) for cost, found in by.items()} for name, by in right.items()}
+    return {
+        "dataset": large.dataset,
+        "epochs": large.epochs,
+        "members": [part.backbone for part in parts[0] for _ in part.members],
+        "training": training,
+        "seeds": len(parts),
+        "which_seeds": [few.run.seed for few, _ in parts],
+        "small_flops": small / unit,
+        "whole": fmean(whole),
+        "policies": {
+            name: {f"{cost:g}": _accuracy(right_N, means["margin"][cost]) for cost, right_N in by.items()}
+            for name, by in means.items()
+        },
+    }
+
+
+def _accuracy(right_N: Tensor, margin_N: Tensor) -> dict[str, Any]:
+    mean, low, high = paired_bootstrap(right_N, torch.zeros_like(right_N))
+    gain = [100 * value for value in paired_bootstrap(right_N, margin_N)]
+    return {"accuracy": mean, "low": low, "high": high, "gain": gain}

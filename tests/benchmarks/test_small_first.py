@@ -1,0 +1,189 @@
+"""Cascades of small members before large ones: whose members they are, how they were trained, and what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from comparison import joined
+from names import DISTILLED, INDEPENDENT
+from pages import pictures, tables
+from pages.conclusions import best_cascade, cascade_sentence, conclusions
+from pages.rows import networks
+from replay import small_first
+from replay.packed import Packed, Study
+from replay.small_first import Part, SmallFirst
+
+from irene.bank import Bank
+from irene.halting.policies import Margin
+from irene.run import Run
+
+R18 = ["resnet18"] * 3
+
+
+@pytest.fixture(scope="module")
+def study(distillations: Path) -> Study:
+    return Study.read(distillations)
+
+
+def kind(cascade: SmallFirst) -> tuple[str, list[tuple[str, int]], list[int]]:
+    parts = [(part.backbone, part.count) for part in cascade.parts[0]]
+    return cascade.training, parts, [few.run.seed for few, _ in cascade.parts]
+
+
+def test_small_members_come_first_in_a_cascade_of_two_banks(lifelike_bank: Callable[..., Bank]) -> None:
+    small, large = (lifelike_bank(20, flops=(work,) * 3, seed=seed) for seed, work in ((0, 1.0), (1, 8.0)))
+    both = joined(small, large, (1, 2))
+    assert [cost.flops for cost in both.costs] == [1e6, 8e6, 8e6]
+    assert torch.equal(both.outputs[:, 0], small.outputs[:, 0])
+    assert torch.equal(both.outputs[:, 1:], large.outputs[:, :2])
+    with pytest.raises(SystemExit, match="other samples"):
+        joined(small, large.rows(torch.arange(19, -1, -1)), (1, 2))
+
+
+def test_cascades_are_of_independent_members_and_of_distillations(study: Study) -> None:
+    assert [kind(one) for one in small_first.small_first(study)] == [
+        *((INDEPENDENT, [("resnet32", few), ("resnet18", many)], [0, 1]) for few, many in small_first.COUNTS),
+        (DISTILLED, [("resnet32", 2), ("resnet18", 3)], [0, 1]),
+        (DISTILLED, [("vgg8", 1), ("resnet18", 3)], [0, 1]),
+    ]
+
+
+def test_cascades_are_of_seeds_that_there_are_independent_large_networks_of(study: Study) -> None:
+    fewer = Study([run for run in study.runs if (run.setting.backbone, run.seed) != ("resnet18", 0)])
+    assert {tuple(kind(one)[2]) for one in small_first.small_first(fewer)} == {(1,)}
+    none = Study([run for run in study.runs if run.setting.backbone != "resnet18"])
+    assert not list(small_first.small_first(none))
+    plain = Study([run for run in study.runs if run.method == "average"])
+    assert {one.training for one in small_first.small_first(plain)} == {INDEPENDENT}
+
+
+@pytest.mark.parametrize(("backbone", "small"), [("vgg8", [2]), ("resnet32", [0, 1])])
+def test_a_distilled_cascade_has_the_members_of_its_run(study: Study, backbone: str, small: list[int]) -> None:
+    cascade = next(
+        one
+        for one in small_first.small_first(study)
+        if (one.training, one.parts[0][0].backbone) == (DISTILLED, backbone)
+    )
+    runs = {run.seed: run for run in study.runs if run.method == "distil"}
+    for seed, banks in enumerate(cascade.banks()):
+        for split, bank in zip(("heldout", "test"), banks, strict=True):
+            assert torch.equal(bank.outputs, runs[seed].bank(split).outputs[:, [*small, 3, 4, 5]])
+            assert [cost.flops for cost in bank.costs[-3:]] == [1e6] * 3
+
+
+def test_a_cascade_is_looked_at_where_its_first_member_can_be_paid_for(
+    tmp_path: Path,
+    lifelike_bank: Callable[..., Bank],
+    make_run: Callable[..., Run],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(small_first, "COSTS", (0.2, 0.5, 1.0))
+    monkeypatch.setattr(small_first, "selector_fitter", lambda cost: lambda *_: Margin())
+    pair = []
+    for name, work, count in (("small", 0.25, 1), ("large", 1.0, 3)):
+        banks = {split: lifelike_bank(200, flops=(work,) * 3, seed=len(split)) for split in ("heldout", "test")}
+        run = Packed.open(make_run(tmp_path / name, banks, "average", 4).path)
+        assert isinstance(run, Packed)
+        pair.append(Part(run, "cnn", count))
+    found = small_first.at_every_cost(SmallFirst(pair[1].run.setting, INDEPENDENT, [(pair[0], pair[1])]))
+    assert (found["seeds"], found["which_seeds"], found["small_flops"]) == (1, [4], 0.25)
+    assert found["members"] == ["cnn"] * 4
+    assert found["training"] == INDEPENDENT
+    assert [list(points) for points in found["policies"].values()] == [["0.5", "1"]] * 3
+    assert found["policies"]["selector"] == found["policies"]["margin"]
+
+
+def entry(training: str, small: list[str], accuracy: float = 0.94, **changes: Any) -> dict[str, Any]:
+    """A cascade as results.json has it."""
+    point = {"accuracy": accuracy, "low": accuracy - 0.01, "high": accuracy + 0.01, "gain": [0.2, 0.1, 0.3]}
+    about = {"dataset": "cifar10", "epochs": 60, "members": small + R18, "training": training}
+    figures = {"small_flops": 0.124, "whole": 0.95, "policies": {"margin": {"0.5": point}, "selector": {"0.5": point}}}
+    return {**about, "seeds": 2, "which_seeds": [0, 1], **figures, **changes}
+
+
+def rows(*backbones: str) -> list[dict[str, Any]]:
+    return [
+        {"dataset": "cifar10", "backbone": backbone, "epochs": 60, "images": 45_000, "seed": seed, "method": method}
+        | {"accuracy": accuracy + 0.01 * (seed == 2), "flops": 1e9}
+        for backbone in backbones
+        for seed in range(3)
+        for method, accuracy in (("single", 0.935), ("average", 0.945))
+    ]
+
+
+CASCADES = [
+    entry(DISTILLED, ["vgg8"]),
+    entry(DISTILLED, ["resnet32"] * 2, 0.946),
+    entry(INDEPENDENT, ["resnet32"] * 2),
+    entry(INDEPENDENT, ["resnet32"]),
+]
+
+
+def test_networks_that_a_cascade_is_compared_with_are_independent_and_of_its_seeds() -> None:
+    found = networks(rows("resnet18", "resnet32"), CASCADES[1], "resnet18", "single")
+    assert [(row["backbone"], row["method"], row["seed"]) for row in found] == [
+        ("resnet18", "single", 0),
+        ("resnet18", "single", 1),
+    ]
+
+
+def test_tables_show_cascades_side_by_side_and_say_how_they_were_trained() -> None:
+    said = tables.cascade_tables(CASCADES, rows("resnet18", "resnet32"))
+    explained, vgg8, resnet32 = said.split("\n\n#### ")[0], *said.split("#### ")[1:]
+    assert "learned from the large ones" in explained
+    assert vgg8.startswith("CIFAR-10, VGG-8 and ResNet-18, 60 epochs, 2 seeds\n")
+    assert "seeds: one ResNet-18 93.50, three ResNet-18 94.50. A VGG-8" in vgg8  # no VGG-8 was trained by itself
+    assert "seeds: one ResNet-32 93.50, three ResNet-32 94.50, one ResNet-18 93.50" in resnet32
+    trainings = [line.split(" | ")[1] for line in resnet32.splitlines() if "| selector |" in line]
+    assert trainings == [DISTILLED, INDEPENDENT, INDEPENDENT]
+    assert "learned" not in tables.cascade_tables(CASCADES[2:], rows("resnet18", "resnet32"))
+
+
+def test_sentences_say_how_members_were_trained() -> None:
+    about = {"against": {}, "rows": rows("resnet18"), "small_first": CASCADES}
+    said = conclusions(about, {}).splitlines()
+    assert len(said) == 3  # one ResNet-32 before three ResNet-18 is in the tables alone
+    assert "one VGG-8 and three ResNet-18, 60 epochs, the small ones taught by the large ones (2 seeds)" in said[0]
+    assert "two ResNet-32 and three ResNet-18, 60 epochs, trained independently (2 seeds)" in said[2]
+    reached = cascade_sentence(CASCADES[1], rows("resnet18"))
+    assert (
+        "as good as one ResNet-18 (93.50 %) from 0.5 of its FLOPs on and as good as three averaged (94.50 %) from"
+        in reached
+    )
+
+
+def test_the_headline_is_of_taught_members_where_there_are_as_many_seeds_of_them() -> None:
+    assert best_cascade(CASCADES, "cifar10") is CASCADES[1]
+    more = entry(INDEPENDENT, ["resnet32"] * 2, seeds=3)
+    assert best_cascade([*CASCADES, more], "cifar10") is more
+
+
+def test_the_figure_has_a_line_for_each_cascade_by_its_training() -> None:
+    data = pictures.headline_data({"small_first": CASCADES, "rows": rows("resnet18", "resnet32")})["cifar10"]
+    assert list(data["networks"]) == ["ResNet-18", "ResNet-32"]
+    (axes,) = pictures.small_first(data).axes
+    lines = {str(line.get_label()): line for line in axes.get_lines()}
+    two = "R32, R32, R18, R18, R18"
+    styles = {name: line.get_linestyle() for name, line in lines.items() if name.startswith(two)}
+    assert styles == {
+        f"{two}: distilled, 2 seeds": "--",
+        f"{two}: independent, 2 seeds": "-",
+    }
+    assert len({lines[name].get_color() for name in styles}) == 1
+    assert len(lines) == 6
+
+
+def test_the_figure_has_single_networks_of_other_sizes_and_mimo_of_as_many_epochs() -> None:
+    others = [{**row, "backbone": "resnet20"} for row in rows("resnet32") if row["method"] == "single"]
+    mimo = [{**row, "method": "mimo", "flops": 1.1e9} for row in rows("resnet18") if row["method"] == "single"]
+    shorter = [{**row, "epochs": 30, "backbone": "resnet56"} for row in others]
+    study = {"small_first": CASCADES, "rows": [*rows("resnet18", "resnet32"), *others, *mimo, *shorter]}
+    data = pictures.headline_data(study)["cifar10"]
+    accuracy = pytest.approx(0.935 + 0.01 / 3)
+    assert data["others"] == {"ResNet-20": (1e9, accuracy), "MIMO": (pytest.approx(1.1e9), accuracy)}
+    (axes,) = pictures.small_first(data).axes
+    assert {text.get_text() for text in axes.texts} == {"ResNet-20", "MIMO"}

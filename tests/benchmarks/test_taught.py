@@ -1,0 +1,88 @@
+"""What teaching gives is what the banks of distillations and of independent members say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean, stdev
+
+import collect
+import pytest
+from pages import tables, taught_text
+from replay.packed import Packed, Study
+from replay.taught import over_seeds, taught
+
+
+@pytest.fixture(scope="module")
+def study(distillations: Path) -> Study:
+    return Study.read(distillations)
+
+
+def right(run: Packed, *members: int) -> float:
+    bank = run.bank("test")
+    answers = bank.outputs[:, list(members), 0].softmax(-1).mean(1).argmax(-1)
+    return float((answers == bank.targets).double().mean())
+
+
+def of(study: Study, backbone: str, method: str) -> list[Packed]:
+    found = [run for run in study.runs if run.method == method and run.setting.backbone.startswith(backbone)]
+    return sorted((run for run in found if run.seed < 2), key=lambda run: run.seed)
+
+
+def test_who_was_taught_stands_beside_as_many_independent_ones(study: Study) -> None:
+    small, vgg8 = taught(study)
+    assert (small["dataset"], small["epochs"], small["backbone"], small["count"]) == ("digits", 2, "resnet32", 2)
+    assert (vgg8["backbone"], vgg8["count"], vgg8["independent"]) == ("vgg8", 1, None)
+    runs, others = of(study, "resnet32", "distil"), of(study, "resnet32", "average")
+    values = [right(run, 2) for run in runs]
+    assert vgg8["taught"]["alone"]["accuracy"] == pytest.approx(fmean(values))
+    assert vgg8["taught"]["alone"]["spread"] == pytest.approx(stdev(values))
+    assert small["taught"]["averaged"]["accuracy"] == pytest.approx(fmean(right(run, 0, 1) for run in runs))
+    assert small["independent"]["averaged"]["accuracy"] == pytest.approx(fmean(right(run, 0, 1) for run in others))
+    each = [right(run, t) for run in others for t in range(3)]
+    assert small["independent"]["alone"]["accuracy"] == pytest.approx(fmean(each))
+    assert (small["taught"]["seeds"], small["independent"]["seeds"]) == (2, 2)
+
+
+def test_one_seed_has_no_spread() -> None:
+    assert over_seeds([0.9]) == {"accuracy": 0.9, "spread": None}
+
+
+def test_without_a_distillation_there_is_nothing_to_tell(study: Study) -> None:
+    assert taught(Study([run for run in study.runs if run.method == "average"])) == []
+    assert taught_text.section([]) == ""
+
+
+def test_the_table_says_what_independent_networks_give(study: Study) -> None:
+    said = taught_text.section([{**one, "dataset": "cifar10"} for one in taught(study)])
+    assert said.startswith("### What teaching gives\n")
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines() if line.startswith("| ")]
+    assert [row[:3] for row in cells[1:]] == [
+        ["CIFAR-10, 2", "ResNet-32", "2"],
+        ["CIFAR-10, 2", "two ResNet-32, averaged", "2"],
+        ["CIFAR-10, 2", "VGG-8", "2"],
+    ]
+    assert all(row[3] for row in cells)
+    assert [row[4] == "" for row in cells[1:]] == [False, False, True]
+
+
+def test_fewer_seeds_of_independent_networks_are_told() -> None:
+    about = {"accuracy": 0.94, "spread": None}
+    kind = {"taught": {"seeds": 3}, "independent": {"seeds": 1, "alone": about}}
+    assert taught_text.independent(kind, "alone") == "94.00 (one seed)"
+    assert taught_text.independent({**kind, "taught": {"seeds": 1}}, "alone") == "94.00"
+
+
+def test_a_distillation_has_a_row_but_not_in_the_papers_tables(study: Study) -> None:
+    run = of(study, "resnet32", "distil")[0]
+    (row,) = collect.rows_of(run, alone=True)
+    assert (row["method"], row["members"], row["flops"]) == ("distil", 6, pytest.approx(3.55e6))
+    rows = collect.add_utilities([{**row, "dataset": "cifar10"}])
+    assert tables.method_tables(rows) == ""
+    assert "R32, R32, vgg8, R18, R18, R18 | distil | 1 |" in tables.joint_table(rows)
+
+
+def test_the_speed_of_a_distillation_is_that_of_the_member_trained_first(study: Study) -> None:
+    run, large = of(study, "resnet32", "distil")[0], of(study, "resnet18", "average")[0]
+    assert run.first_trained == "resnet18"
+    assert run.rate() == large.rate()
+    assert study.alone(run)

@@ -7,7 +7,7 @@ epochs of the training images.
   each member, which is `epochs` again.
 - snapshot: T cycles of `epochs`, each from where the last one ended (and not one training cut in T).
 - FGE: `epochs` for the start, and cycles so long that the whole takes T times `epochs` as well.
-- distillation: `epochs` for each member, the costliest first; answers of those before are computed beside.
+- distillation: `epochs` for each member, the costliest first; their answers are computed beside where they teach.
 - mixtures of experts: the experts see every batch together for `epochs`; their feature extractor takes `epochs` more.
 - DivE2: as the experts; its extractor takes a fifth of `epochs`.
 - MIMO and BatchEnsemble: one network, hence `epochs` once. BatchEnsemble computes all its sub-models in each step.
@@ -128,7 +128,7 @@ JOBS: dict[str, list[Job]] = {
     "full": everywhere([0], **AVERAGE, variant="full", heldout=0, loop=LONG),
     # Out-of-fold predictions need no held-out slice: members may train on all images, and the cost asked for suffers.
     "unheld": jobs("cifar10", R18, **irene("folds-full", selector_data="folds"), heldout=0),
-    "size": [job for dataset in DATASETS for job in jobs(dataset, ("resnet18",) * 8, [0], **AVERAGE, variant="t8")],
+    "eight": [job for dataset in DATASETS for job in jobs(dataset, ("resnet18",) * 8, [0], **AVERAGE, variant="t8")],
     "noise": [*jobs("cifar10+noise20", R18, **AVERAGE), *jobs("cifar10+noise20", R18, **irene())],
     "ablation": [
         job

@@ -12,8 +12,6 @@ NUMBERS = {1: "one", 2: "two", 3: "three"}
 TITLES = {
     "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
-    "resnet18": "ResNet-18",
-    "resnet32": "ResNet-32",
     "resnet18s2": "ResNet-18/2",
     "vgg8": "VGG-8",
     "mimo": "MIMO",
@@ -22,15 +20,15 @@ TITLES = {
     "selector": "selector",
     "own selector": "IRENE's selector",
 }
-_THIN = re.compile(r"resnet(?P<depth>\d+)(x(?P<width>[\d.]+))?")
+_RESNET = re.compile(r"resnet(?P<depth>\d+)(x(?P<width>[\d.]+))?")
 _SEED = re.compile(r"-s\d+(?=-|$)")
 
 
 def title(name: str) -> str:
     """The written name of a data set, a backbone or a policy; cifar10+noise20 has 20 % wrong labels."""
     plain, _, noise = name.partition("+noise")
-    if plain not in TITLES and (thin := _THIN.fullmatch(plain)):
-        return f"ResNet-{thin['depth']}" + (f" x {thin['width']}" if thin["width"] else "")
+    if found := _RESNET.fullmatch(plain):
+        return f"ResNet-{found['depth']}" + (f" x {found['width']}" if found["width"] else "")
     return TITLES.get(plain, plain) + (f" with {noise} % wrong labels" if noise else "")
 
 

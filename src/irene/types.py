@@ -49,6 +49,11 @@ def cost_vector(costs: tuple[Cost, ...], unit: CostUnit) -> Tensor:
     return values
 
 
+def differ(costs: tuple[Cost, ...]) -> bool:
+    """Whether members are of different sizes; times alone differ by chance."""
+    return len({(cost.parameters, cost.flops) for cost in costs}) > 1
+
+
 @dataclass(frozen=True)
 class Prediction:
     """The answer of a cascade for a batch, and what it took to get it.

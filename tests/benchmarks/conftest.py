@@ -71,7 +71,7 @@ def make_run() -> Callable[..., Run]:
 def distillations(
     tmp_path_factory: pytest.TempPathFactory, lifelike_bank: Callable[..., Bank], make_run: Callable[..., Run]
 ) -> Path:
-    """Runs of six members that taught each other, and independent members of two of the three kinds, of other seeds."""
+    """Runs of six members whose costliest taught the others, and independent members of two kinds, of more seeds."""
     folder = tmp_path_factory.mktemp("distillations")
     work = {"resnet32": 0.125, "vgg8": 0.3, "resnet18": 1.0}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from comparison import joined
-from names import DISTILLED, INDEPENDENT
+from names import DISTILLED, INDEPENDENT, title
 from pages import pictures, tables
 from pages.conclusions import best_cascade, cascade_sentence, conclusions
 from pages.rows import networks
@@ -123,6 +123,21 @@ CASCADES = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("resnet18", "ResNet-18"),
+        ("resnet56", "ResNet-56"),
+        ("resnet18x0.5", "ResNet-18 x 0.5"),
+        ("resnet18s2", "ResNet-18/2"),
+        ("vgg8", "VGG-8"),
+        ("cnn", "cnn"),
+    ],
+)
+def test_networks_have_written_names(name: str, written: str) -> None:
+    assert title(name) == written
+
+
 def test_networks_that_a_cascade_is_compared_with_are_independent_and_of_its_seeds() -> None:
     found = networks(rows("resnet18", "resnet32"), CASCADES[1], "resnet18", "single")
     assert [(row["backbone"], row["method"], row["seed"]) for row in found] == [
@@ -180,10 +195,15 @@ def test_the_figure_has_a_line_for_each_cascade_by_its_training() -> None:
 def test_the_figure_has_single_networks_of_other_sizes_and_mimo_of_as_many_epochs() -> None:
     others = [{**row, "backbone": "resnet20"} for row in rows("resnet32") if row["method"] == "single"]
     mimo = [{**row, "method": "mimo", "flops": 1.1e9} for row in rows("resnet18") if row["method"] == "single"]
+    thin = [{**row, "backbone": "resnet32", "flops": 1e8} for row in mimo]
     shorter = [{**row, "epochs": 30, "backbone": "resnet56"} for row in others]
-    study = {"small_first": CASCADES, "rows": [*rows("resnet18", "resnet32"), *others, *mimo, *shorter]}
+    study = {"small_first": CASCADES, "rows": [*rows("resnet18", "resnet32"), *others, *mimo, *thin, *shorter]}
     data = pictures.headline_data(study)["cifar10"]
     accuracy = pytest.approx(0.935 + 0.01 / 3)
-    assert data["others"] == {"ResNet-20": (1e9, accuracy), "MIMO": (pytest.approx(1.1e9), accuracy)}
+    assert data["others"] == {
+        "ResNet-20": (1e9, accuracy),
+        "MIMO ResNet-18": (pytest.approx(1.1e9), accuracy),
+        "MIMO ResNet-32": (pytest.approx(1e8), accuracy),
+    }
     (axes,) = pictures.small_first(data).axes
-    assert {text.get_text() for text in axes.texts} == {"ResNet-20", "MIMO"}
+    assert {text.get_text() for text in axes.texts} == set(data["others"])

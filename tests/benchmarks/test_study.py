@@ -23,6 +23,7 @@ from replay.packed import Packed, Setting, Study, common_seeds
 from training.packing import pack
 
 from irene.bank import Bank
+from irene.calibration.frontier import Frontier
 from irene.data import Data, load
 from irene.models import MemberSpec, build
 from irene.run import Run
@@ -156,12 +157,19 @@ def test_the_end_of_training_on_heldout_outputs_is_done_over(study: Study) -> No
 def test_irene_is_compared_with_thresholds_on_its_own_and_on_other_members(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(against, "FITTED", 0)  # no selector is fitted anew
+    fitted_for = []
+
+    def own_for_any_cost(run: Packed, cost: float) -> Frontier:  # quicker than a selector fitted anew
+        fitted_for.append((run.seed, cost))
+        return against.own_curve(run)
+
+    monkeypatch.setattr(against, "fitted_anew", own_for_any_cost)
     setting = next(run.setting for run in study.runs if run.label == collect.IRENE)
     found = against.against(study, setting)
     assert found is not None
     assert found["seeds"] == 2
     assert "folds" not in found
+    assert sorted(fitted_for) == [(seed, cost) for seed in range(2) for cost in against.COSTS]
     assert found["fitted"] == found["gains"]["margin + temperature, the same members"]
     assert len(found["gains"]) == 4
     for gains in found["gains"].values():

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
-from irene.calibration.selection import Fitted
+from irene.calibration.selection import Fitted, Learner
 from irene.errors import CalibrationError, OptionError
 from irene.halting.policies import Margin, Random
 from irene.halting.policy import State, Step
@@ -170,13 +170,18 @@ def test_a_given_aggregation_is_kept(lifelike_bank: Callable[..., Bank]) -> None
         assert fit_policy(lifelike_bank(500), policy, cost=1.5, aggregation=mean).aggregation == mean
 
 
-def test_temperatures_and_weights_are_fitted_when_asked(lifelike_bank: Callable[..., Bank]) -> None:
+def test_temperatures_are_fitted_and_weights_where_members_differ_unless_told_otherwise(
+    lifelike_bank: Callable[..., Bank],
+) -> None:
     bank = lifelike_bank(1000, skills=SKILLS, flops=FLOPS, sharpness=3.0)
-    point = fit_policy(bank, "margin", cost=1.5, weights=True)
+    point = fit_policy(bank, "margin", cost=1.5)
     assert min(point.aggregation.temperatures) > 1.2
     assert point.aggregation.weights[0] < point.aggregation.weights[2]
-    plain = fit_policy(bank, "margin", cost=1.5, temperature=False)
+    plain = fit_policy(bank, "margin", cost=1.5, temperature=False, weights=False)
     assert plain.aggregation == Aggregation.equal(3)
+    alike = lifelike_bank(1000, skills=SKILLS)
+    assert fit_policy(alike, "margin", cost=1.5).aggregation.weights == (1.0,) * 3
+    assert fit_policy(alike, "margin", cost=1.5, weights=True).aggregation.weights != (1.0,) * 3
 
 
 def test_auto_says_why_and_is_the_same_for_the_same_seed(lifelike_bank: Callable[..., Bank]) -> None:
@@ -264,3 +269,13 @@ def test_auto_takes_a_policy_that_was_fitted_elsewhere_if_it_is_better(lifelike_
     assert mean_cost(chosen, bank) == pytest.approx(1.4, abs=2e-3)
     worse = fit_policy(bank, cost=1.4, also=Fitted(Random(), mean))
     assert worse.policy.name != "random"
+    fitted_on: list[int] = []
+
+    def learn(known: Bank, *_: object) -> Knowing:
+        fitted_on.append(len(known))
+        return Knowing()
+
+    learned = fit_policy(bank, cost=1.4, also=Learner("learned", learn), aggregation=mean)
+    assert learned.policy.name == "knowing"
+    assert "learned: +" in learned.why
+    assert fitted_on == [*[2000] * 5, 2500, *[2000] * 5]  # to be chosen, for the answer, and to know what to expect

@@ -14,8 +14,12 @@ import pytest
 import torch
 
 from irene.bank import Bank
+from irene.calibration.selection import Fitter
+from irene.halting.policy import Policy
+from irene.halting.rule import Aggregation
 from irene.run import Run
 from irene.training.afterwards import selector_fitter
+from irene.types import CostUnit
 
 Irene = Callable[..., Any]
 
@@ -121,6 +125,31 @@ def test_a_selector_is_fitted_where_there_is_none_or_a_promise_needs_fresh_sampl
     assert opened.point("sure").data["samples"] < len(opened.bank("heldout"))  # the others were for fitting
 
 
+@pytest.mark.parametrize(("flops", "times"), [((1.0, 4.0, 8.0), 5), ((1.0, 1.0, 1.0), 0)])
+def test_auto_looks_at_a_selector_where_members_differ(
+    irene: Irene,
+    lifelike_bank: Callable[..., Bank],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flops: tuple[float, ...],
+    times: int,
+) -> None:
+    fitted_on: list[int] = []
+
+    def fitter(*, cost: float | None, seed: int) -> Fitter:
+        def fit(bank: Bank, aggregation: Aggregation, unit: CostUnit) -> Policy:
+            fitted_on.append(len(bank))
+            return selector_fitter(cost=cost, seed=seed, epochs=2)(bank, aggregation, unit)
+
+        return fit
+
+    monkeypatch.setattr("irene.cli.calibrating.selector_fitter", fitter)
+    lifelike_bank(5000, skills=(1.5, 2.0, 2.5), flops=flops).save(tmp_path / "bank.safetensors")
+    irene("bank", tmp_path / "bank.safetensors", "--out", tmp_path / "outputs")
+    assert irene("calibrate", tmp_path / "outputs", "--cost", "1.5").code == 0
+    assert fitted_on[:5] == [2000] * times
+
+
 @pytest.mark.parametrize(
     ("wish", "asked"),
     [
@@ -136,7 +165,10 @@ def test_a_selector_is_fitted_where_there_is_none_or_a_promise_needs_fresh_sampl
         ),
     ],
 )
-def test_every_target(irene: Irene, outputs: Path, wish: tuple[str, ...], asked: dict[str, Any]) -> None:
+def test_every_target(
+    irene: Irene, outputs: Path, wish: tuple[str, ...], asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irene.cli.calibrating.selector_fitter", partial(selector_fitter, epochs=2))
     said = irene("calibrate", outputs, *wish, "--json").json["point"]
     assert said["asked"] == asked
     figures = irene("evaluate", outputs, "--point", "calibrated", "--json").json["test"]

@@ -6,6 +6,7 @@ from torch import nn
 
 from irene.errors import OptionError
 from irene.models import MemberSpec, backbones, build, register, registry
+from irene.models.mlp import MLP
 
 
 @pytest.fixture(autouse=True)
@@ -63,8 +64,26 @@ def test_a_registered_backbone_is_like_our_own() -> None:
     assert make("wide", (4,))(torch.zeros(2, 4)).shape == (2, 1, 2)
     with pytest.raises(OptionError, match="did you mean wide"):
         make("wid")
-    with pytest.raises(OptionError, match="no backbone is called 'widex2'"):
+    with pytest.raises(OptionError, match=r"no backbone is called 'widex2'.* irene's own also with a width"):
         make("widex2", (4,))
+
+
+def test_other_names_may_end_as_if_they_had_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("wide", "widex2"):
+        register(name, lambda shape: nn.Sequential(nn.Flatten(), nn.Linear(shape[0], 9)), "nine wide")
+    monkeypatch.setattr(registry, "mlpx2", MLP, raising=False)
+    for name, width in (("widex2", 9), ("irene.models.registry:mlpx2", 128)):
+        head = build(MemberSpec(backbone=name, shape=(4,), outputs=2), seed=0).head
+        assert head.in_features == width
+
+
+@pytest.mark.parametrize("name", list(backbones()))
+def test_a_width_has_to_leave_some_channels(name: str) -> None:
+    for width in ("0", "0.0", "0.0001"):
+        with pytest.raises(OptionError, match="leaves no channels"):
+            make(f"{name}x{width}")
+    with pytest.raises(OptionError, match="no backbone is called"):
+        make(f"{name}x-1")
 
 
 @pytest.mark.parametrize("name", ["cnn", "", "a/b", "a:b", "two words", "resnet18x0.5"])

@@ -36,3 +36,12 @@ def test_features_do_not_tell_where_a_thing_lies() -> None:
     with torch.no_grad():
         assert torch.allclose(network(picture), network(picture.roll((8, 8), (2, 3))), atol=1e-5)
         assert not torch.allclose(network(picture), network(picture.flip(2)), atol=1e-5)
+
+
+def test_features_are_means_over_the_picture() -> None:
+    """A thing that is there twice, too far apart for one convolution to see both, counts twice."""
+    network = vgg8((1, 64, 192)).eval()
+    once = torch.zeros(1, 1, 64, 192)
+    once[..., 24:32, 32:40] = torch.randn(8, 8, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(network(once + once.roll(96, 3)), 2 * network(once))

@@ -22,9 +22,9 @@ import sys, torch
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.train import TrainOptions, train
 torch.set_num_threads(1)
-for batch_size in (64, 51):
-    run = train("average", "digits", f"{sys.argv[1]}/{batch_size}",
-          options=TrainOptions(members=2, backbones=("mlp",), device="cpu"),
+for method, batch_size in (("average", 64), ("average", 51), ("distil", 51)):
+    run = train(method, "digits", f"{sys.argv[1]}/{method}-{batch_size}",
+          options=TrainOptions(members=2, backbones=("mlpx0.5", "mlp"), device="cpu"),
           loop=LoopOptions(epochs=2, batch_size=batch_size, optimizer=OptimizerOptions(lr=0.05), clip=5.0))
     assert run.finished and run.figures["test"]["accuracy"] > 0.5, "every process gets the finished run"
 """
@@ -46,15 +46,15 @@ def test_two_processes_equal_one_on_the_same_global_batch(tmp_path: Path) -> Non
         timeout=180,
     )
     assert done.returncode == 0, done.stderr
-    for batch_size in (64, 51):
+    for method, batch_size in (("average", 64), ("average", 51), ("distil", 51)):
         one = train(
-            "average",
+            method,
             "digits",
-            tmp_path / "one" / str(batch_size),
-            options=TrainOptions(members=2, backbones=("mlp",), device="cpu"),
+            tmp_path / "one" / f"{method}-{batch_size}",
+            options=TrainOptions(members=2, backbones=("mlpx0.5", "mlp"), device="cpu"),
             loop=LoopOptions(epochs=2, batch_size=batch_size, optimizer=OptimizerOptions(lr=0.05), clip=5.0),
         )
-        two = Run.open(tmp_path / "two" / str(batch_size))
+        two = Run.open(tmp_path / "two" / f"{method}-{batch_size}")
         for mine, theirs in zip(one.members(), two.members(), strict=True):
             for name, value in mine.state_dict().items():
                 torch.testing.assert_close(theirs.state_dict()[name], value, rtol=1e-4, atol=1e-5)

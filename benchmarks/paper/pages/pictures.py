@@ -76,7 +76,7 @@ def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def other_networks(rows: list[dict[str, Any]], members: list[str], epochs: int) -> dict[str, tuple[float, float]]:
     """FLOPs and accuracy of single networks of other sizes than the members', and of MIMO, trained as long."""
     found = [
-        (title("mimo" if row["method"] == "mimo" else row["backbone"]), row)
+        (f"{title('mimo')} " * (row["method"] == "mimo") + title(row["backbone"]), row)
         for row in rows
         if row["epochs"] == epochs
         and (row["method"] == "mimo" or (row["method"] == "single" and row["backbone"] not in members))

@@ -25,7 +25,8 @@ COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0)  # FLOPs of one large member
 LARGE = "resnet18"
 SMALL = ("resnet32", "resnet18s2", "vgg8")
 COUNTS = ((2, 3), (2, 2), (1, 3))  # how many small members, then how many large ones, where all are independent
-SELECTOR = "selector"
+SELECTOR = "selector"  # fitted for each cost; the others serve all costs
+POLICIES = (*THRESHOLDS, "cost-to-go", SELECTOR)
 
 
 class Part(NamedTuple):
@@ -104,9 +105,7 @@ def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
     large, training, parts = cascade
     small, unit = (part.flops for part in parts[0])
     costs = [cost for cost in COSTS if cost * unit > small]  # no less than the first member can be had
-    right: dict[str, dict[float, list[Tensor]]] = {
-        name: {cost: [] for cost in costs} for name in (*THRESHOLDS, SELECTOR)
-    }
+    right: dict[str, dict[float, list[Tensor]]] = {name: {cost: [] for cost in costs} for name in POLICIES}
     whole = []
     for heldout, test in cascade.banks():
         mean = fit_aggregation(heldout, weights=True)

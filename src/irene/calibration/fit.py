@@ -10,6 +10,7 @@ from irene.calibration.calibrate import calibrate
 from irene.calibration.selection import (
     Fitted,
     Fitter,
+    Learner,
     choose_policy,
     cross_validate,
     fitter_of,
@@ -39,9 +40,9 @@ def fit_policy(
     confidence: float = 0.9,
     guaranteed: bool = False,
     temperature: bool = True,
-    weights: Weights = False,
+    weights: Weights = None,
     aggregation: Aggregation | None = None,
-    also: Fitted | None = None,
+    also: Fitted | Learner | None = None,
     name: str = "calibrated",
     seed: int = 0,
 ) -> OperatingPoint:
@@ -51,11 +52,11 @@ def fit_policy(
         point.cascade(members).predict(inputs)
 
     What each target means stands in `Target`. `policy="auto"` takes the best by cross-validation and says why in
-    `point.why`; `also` is one more policy for it to consider, fitted already. A name fits that policy, a temperature
-    for each member (unless `temperature=False`) and, if asked, aggregation `weights`; with an `aggregation` these are
-    not fitted. A function fits what it likes, such as `selector_fitter` in `irene.training.afterwards`. A Policy that
-    is fitted already, such as a trained selector, only gets a threshold: pass the `aggregation` it was fitted with
-    unless that is the plain mean.
+    `point.why`; `also` is one more policy for it to consider. A name fits that policy, a temperature for each member
+    (unless `temperature=False`) and aggregation `weights`, these by default where members differ in size; with an
+    `aggregation` neither is fitted. A function fits what it likes, such as `selector_fitter` in
+    `irene.training.afterwards`. A Policy that is fitted already, such as a trained selector, only gets a threshold:
+    pass the `aggregation` it was fitted with unless that is the plain mean.
 
     Promises (p99, risk, guaranteed) are made with samples on which nothing was fitted: 40 % of the bank, drawn by
     `seed`, is for fitting and the rest for the promise. So is a drop of a policy that learns. A Policy fitted
@@ -81,8 +82,10 @@ def fit_policy(
     why = ""
     if policy == "auto":
         policy, why = choose_policy(fitting, target, average, seed=seed, also=also)
-        if also is not None and policy == also.policy.name:
-            return calibrate(rest, *also, target, name=name, why=why)
+        if also is not None and policy == also.name:
+            if isinstance(also, Fitted):
+                return calibrate(rest, *also, target, name=name, why=why)
+            policy = also.fit
     fit = fitter_of(policy)
 
     def left_out(cost: float) -> Tensor:

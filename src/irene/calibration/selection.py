@@ -39,6 +39,17 @@ class Fitted(NamedTuple):
     policy: Policy
     aggregation: Aggregation
 
+    @property
+    def name(self) -> str:
+        return self.policy.name
+
+
+class Learner(NamedTuple):
+    """A policy that is yet to be fitted, by a function of one's own."""
+
+    name: str
+    fit: Fitter
+
 
 def fitter_of(policy: str | Fitter) -> Fitter:
     """What fits the policy of that name, or the function itself."""
@@ -65,7 +76,7 @@ def fit_named(name: str, bank: Bank, aggregation: Aggregation, unit: CostUnit) -
 
 
 def choose_policy(
-    bank: Bank, target: Target, average: Averaging, *, seed: int, also: Fitted | None = None
+    bank: Bank, target: Target, average: Averaging, *, seed: int, also: Fitted | Learner | None = None
 ) -> tuple[str, str]:
     """The name of the policy that does best on folds of the bank it was not fitted on, and why it was chosen."""
     first, *others = CANDIDATES[bank.task]
@@ -76,7 +87,10 @@ def choose_policy(
         return quality_at_costs(curve, target.cost)
 
     fitters = {name: fitter_of(name) for name in (first, *others)}
-    held_out = cross_validate(bank, fitters, average, target.unit, judge, seed=seed, also=also)
+    fitted = also if isinstance(also, Fitted) else None
+    if isinstance(also, Learner):
+        fitters[also.name] = also.fit
+    held_out = cross_validate(bank, fitters, average, target.unit, judge, seed=seed, also=fitted)
     gains = {name: held_out[name] - held_out[first] for name in held_out if name != first}
     best = max(gains, key=lambda name: float(gains[name].mean()))
     gain = float(gains[best].mean())
@@ -113,14 +127,14 @@ def cross_validate(
     The policy of `also` is not fitted again: it is judged on the same folds as it is.
     """
     fold_N = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed)) % FOLDS
-    names = [*fitters] if also is None else [*fitters, also.policy.name]
+    names = [*fitters] if also is None else [*fitters, also.name]
     judged = {name: torch.zeros(len(bank), dtype=torch.float64) for name in names}
     for fold in range(FOLDS):
         rest, left_out = bank.rows(fold_N != fold), bank.rows(fold_N == fold)
         mean = average(rest)
         candidates = {name: Fitted(fit(rest, mean, unit), mean) for name, fit in fitters.items()}
         if also is not None:
-            candidates[also.policy.name] = also
+            candidates[also.name] = also
         for name, (policy, aggregation) in candidates.items():
             judged[name][fold_N == fold] = judge(frontier(left_out, policy, aggregation, unit))
     return judged

@@ -12,15 +12,16 @@ from irene.bank import Bank
 from irene.calibration.temperature import fit_temperatures
 from irene.errors import OptionError
 from irene.halting.rule import Aggregation
-from irene.types import Cost, Task, cost_vector
+from irene.types import Cost, Task, cost_vector, differ
 
-Weights = bool | Literal["root-flops"]
+Weights = bool | Literal["root-flops"] | None  # None: fitted where members differ in size
 _RIDGE = 0.01  # holds weights near equal where the data say little
 
 
 def fit_aggregation(bank: Bank, *, temperature: bool = True, weights: Weights = False) -> Aggregation:
     """Temperatures and weights of the members, fitted on a bank; weights may also be set by the root of the FLOPs."""
     steps = bank.steps
+    weights = differ(bank.costs) if weights is None else weights
     temperatures = (1.0,) * steps
     if temperature and bank.task == "classification":
         temperatures = fit_temperatures(bank.outputs, bank.targets)
@@ -32,7 +33,10 @@ def fit_aggregation(bank: Bank, *, temperature: bool = True, weights: Weights = 
     if weights == "root-flops":
         return Aggregation(root_flops_weights(bank.costs), temperatures)
     if weights is not False:
-        raise OptionError(f"weights must be True (fit them), False (equal) or 'root-flops', got {weights!r}")
+        raise OptionError(
+            "weights must be True (fit them), False (equal), None (fit them where members differ) or 'root-flops', "
+            f"got {weights!r}"
+        )
     return Aggregation((1.0,) * steps, temperatures)
 
 

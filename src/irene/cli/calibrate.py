@@ -61,12 +61,17 @@ def calibrate(
         str,
         typer.Option(
             metavar="auto|NAME",
-            help="What decides when a sample stops. auto takes the best by cross-validation and says why; or margin, "
-            "confidence, entropy, agreement, patience, window, change, cost-to-go, selector or skipping; for values "
-            "spread, cost-to-go or selector.",
+            help="What decides when a sample stops. auto takes the best by cross-validation and says why, a selector "
+            "among them where the run has one or members differ in size; or margin, confidence, entropy, agreement, "
+            "patience, window, change, cost-to-go, selector or skipping; for values spread, cost-to-go or selector.",
         ),
     ] = "auto",
-    weights: Annotated[bool, typer.Option("--weights", help="Fit how much each member counts.")] = False,
+    weights: Annotated[
+        bool | None,
+        typer.Option(
+            "--weights/--no-weights", help="Fit how much each member counts; by default where members differ in size."
+        ),
+    ] = None,
     name: Annotated[
         str, typer.Option(help="What to call the operating point; one of that name is replaced.")
     ] = "calibrated",
@@ -102,5 +107,8 @@ def calibrate(
         )
         run = Run.open(folder)
         bank = bank_for(run, data, target=target, task=task, root=root, device=device)
-        point = fit_point(run, bank, wish, policy=policy, weights=weights, name=name, seed=seed, fresh=data is not None)
+        with output.console.status("fitting policies on held-out outputs"):
+            point = fit_point(
+                run, bank, wish, policy=policy, weights=weights, name=name, seed=seed, fresh=data is not None
+            )
         show_point(run, run.save_point(point), output)

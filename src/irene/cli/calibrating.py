@@ -8,7 +8,7 @@ from typing import Any
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
-from irene.calibration.selection import Fitted
+from irene.calibration.selection import Fitted, Learner
 from irene.calibration.targets import Target
 from irene.cli.loading import load_data
 from irene.devices import pick_device
@@ -19,6 +19,7 @@ from irene.imported import IMPORTED
 from irene.point import OperatingPoint
 from irene.run import Run
 from irene.training.afterwards import selector_fitter
+from irene.types import differ
 
 Wish = Target  # of the command line, where --target names a column
 
@@ -43,9 +44,9 @@ def bank_for(
 
 
 def fit_point(
-    run: Run, bank: Bank, wish: Wish, *, policy: str, weights: bool, name: str, seed: int, fresh: bool
+    run: Run, bank: Bank, wish: Wish, *, policy: str, weights: bool | None, name: str, seed: int, fresh: bool
 ) -> OperatingPoint:
-    """Fit a policy for the wish; the run's own selector takes part where it has one.
+    """Fit a policy for the wish; the run's own selector takes part where it has one, and a new one where sizes differ.
 
     On samples that are not `fresh` the selector has been fitted, so promises need one fitted anew on a part of them.
     """
@@ -54,10 +55,12 @@ def fit_point(
     own = None
     if isinstance(trained, Selector) and (fresh or not wish.promises):
         own = Fitted(trained, run.aggregation)
-    if policy != "selector":
-        return fit_policy(bank, policy, weights=weights, also=own, **asked)
+    learner = Learner(Selector.name, selector_fitter(cost=wish.cost, seed=seed))
+    if policy != Selector.name:
+        also = own or (learner if differ(bank.costs) else None)
+        return fit_policy(bank, policy, weights=weights, also=also, **asked)
     if own is None:
-        return fit_policy(bank, selector_fitter(cost=wish.cost, seed=seed), weights=weights, **asked)
+        return fit_policy(bank, learner.fit, weights=weights, **asked)
     if weights:
         raise OptionError("the run's selector was trained with the weights it has: leave --weights out")
     return fit_policy(bank, own.policy, aggregation=own.aggregation, **asked)

@@ -84,8 +84,9 @@ Point = Annotated[
 Backbone = Annotated[
     str | None,
     typer.Option(
-        help="One backbone for all members: mlp, cnn, resnet8 to resnet110, resnet18x0.25 (a width), timm/NAME or your "
-        "module:function. By default mlp for tables, cnn for images below 28 pixels, else resnet32.",
+        help="One backbone for all members: mlp, cnn, vgg8, resnet8 to resnet110, these with a width such as "
+        "resnet18x0.25, timm/NAME or your module:function. By default mlp for tables, cnn for images below 28 "
+        "pixels, else resnet32.",
         autocompletion=_backbones,
         rich_help_panel=ENSEMBLE,
     ),

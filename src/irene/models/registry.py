@@ -112,7 +112,7 @@ def _make(name: str, shape: tuple[int, ...]) -> nn.Module:
     if entry is None:
         raise OptionError(
             f"no backbone is called {name!r}{near(name, _ENTRIES)}; there are {', '.join(_ENTRIES)}, "
-            "each with a width such as resnet18x0.25 if you like, timm/NAME and module:function"
+            "irene's own also with a width such as resnet18x0.25, timm/NAME and module:function"
         )
     if entry.images:
         _need_images(name, shape)

@@ -1,4 +1,4 @@
-"""What the members before this one answer on a batch: run on it again, or looked up where that was done once."""
+"""What the members trained before this one answer on a batch: run on it again, or looked up where done once."""
 
 from __future__ import annotations
 

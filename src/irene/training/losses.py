@@ -1,4 +1,4 @@
-"""The losses of the paper, one pure function each, named by its equation.
+"""The losses, one pure function each: those of the paper, named by their equations, and that of distillation.
 
 A member's raw output is (B, H, K): logits or values of its H heads; `y` (answers) are probabilities or values.
 Regression losses are in units of the target's variance, so that weights mean the same for every data set.

@@ -49,6 +49,28 @@ def test_who_is_taught_does_not_see_others_who_are(trainer: Trainer) -> None:
     assert torch.equal(one.bank("test").outputs, two.bank("test").outputs[:, :2])
 
 
+def test_all_of_the_costliest_teach(trainer: Trainer) -> None:
+    one = trainer("distil", name="one", backbones=("mlp", "cnn"), members=2, epochs=2)
+    two = trainer("distil", name="two", backbones=("mlp", "cnn", "cnn"), epochs=2)
+    alone, other = (run.bank("test").outputs for run in (one, two))
+    assert torch.equal(alone[:, 1], other[:, 1]), "the premise: the first teacher is the same"
+    assert not torch.equal(alone[:, 0], other[:, 0])
+
+
+def test_options_weigh_labels_and_teachers_and_soften_these(trainer: Trainer) -> None:
+    """Of members that stay as they were made."""
+    settings = {"backbones": ("mlp", "cnn"), "members": 2, "epochs": 1, "lr": 1e-9}
+    label_loss = trainer("average", name="alone", **settings).epochs()["member-1"][0]["base"]
+    taught = {}
+    for weight, temperature in ((0.25, 4.0), (0.75, 4.0), (0.75, 0.1)):
+        options = DistilOptions(weight=weight, temperature=temperature)
+        (epoch,) = trainer("distil", name=f"{weight}-{temperature}", options=options, **settings).epochs()["member-1"]
+        assert epoch["labels"] == pytest.approx((1 - weight) * label_loss)
+        taught[weight, temperature] = epoch["teaching"] / weight
+    assert taught[0.25, 4.0] == pytest.approx(taught[0.75, 4.0])
+    assert taught[0.75, 0.1] != pytest.approx(taught[0.75, 4.0], rel=0.01)
+
+
 def test_members_that_cost_the_same_cannot_teach_each_other(trainer: Trainer, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"these cost the same: mlp, mlp, mlp; give --backbones that differ"):
         trainer("distil")

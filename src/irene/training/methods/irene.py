@@ -170,8 +170,7 @@ class _Sequence:
         aggregation = Aggregation.equal(steps)
         self._take_heldout()
         if options.recipe == "irene":
-            unequal = len(set(training.backbones)) > 1
-            aggregation = fit_aggregation(self._bank(), weights=unequal if options.weights is None else options.weights)
+            aggregation = fit_aggregation(self._bank(), weights=options.weights)
             evidence = self._evidence(self.columns, aggregation)
             self.selector = self._new_selector()  # anew: the joint one has followed members that were still moving
             fit_selector(

@@ -93,15 +93,17 @@ def test_a_cascade_is_looked_at_where_its_first_member_can_be_paid_for(
     assert (found["seeds"], found["which_seeds"], found["small_flops"]) == (1, [4], 0.25)
     assert found["members"] == ["cnn"] * 4
     assert found["training"] == INDEPENDENT
-    assert [list(points) for points in found["policies"].values()] == [["0.5", "1"]] * 3
+    assert [list(points) for points in found["policies"].values()] == [["0.5", "1"]] * 4
     assert found["policies"]["selector"] == found["policies"]["margin"]
 
 
 def entry(training: str, small: list[str], accuracy: float = 0.94, **changes: Any) -> dict[str, Any]:
     """A cascade as results.json has it."""
     point = {"accuracy": accuracy, "low": accuracy - 0.01, "high": accuracy + 0.01, "gain": [0.2, 0.1, 0.3]}
+    linear = {**point, "accuracy": accuracy - 0.001}
+    policies = {"margin": {"0.5": point}, "cost-to-go": {"0.5": linear}, "selector": {"0.5": point}}
     about = {"dataset": "cifar10", "epochs": 60, "members": small + R18, "training": training}
-    figures = {"small_flops": 0.124, "whole": 0.95, "policies": {"margin": {"0.5": point}, "selector": {"0.5": point}}}
+    figures = {"small_flops": 0.124, "whole": 0.95, "policies": policies}
     return {**about, "seeds": 2, "which_seeds": [0, 1], **figures, **changes}
 
 
@@ -164,6 +166,7 @@ def test_sentences_say_how_members_were_trained() -> None:
     assert len(said) == 3  # one ResNet-32 before three ResNet-18 is in the tables alone
     assert "one VGG-8 and three ResNet-18, 60 epochs, the small ones taught by the large ones (2 seeds)" in said[0]
     assert "two ResNet-32 and three ResNet-18, 60 epochs, trained independently (2 seeds)" in said[2]
+    assert "cost-to-go, a linear policy for all costs, is -0.10 points from it" in said[0]
     reached = cascade_sentence(CASCADES[1], rows("resnet18"))
     assert (
         "as good as one ResNet-18 (93.50 %) from 0.5 of its FLOPs on and as good as three averaged (94.50 %) from"

@@ -27,7 +27,7 @@ class _Entry:
     description: str
     images: bool = False
     """Takes images only."""
-    widths: bool = False
+    widths: bool = True
     """The factory takes a number, after the shape, by which all widths are multiplied."""
 
 
@@ -36,7 +36,6 @@ def _thin(depth: int, millions: str) -> _Entry:
         factory=partial(thin_resnet, depth),
         description=f"thin CIFAR ResNet with {depth} layers, {millions} M parameters",
         images=True,
-        widths=True,
     )
 
 
@@ -45,19 +44,16 @@ _ENTRIES: dict[str, _Entry] = {
         factory=resnet18,
         description="ResNet-18 for small images: 3x3 stem, no max-pool, 11.2 M parameters",
         images=True,
-        widths=True,
     ),
     "resnet18s2": _Entry(
         factory=resnet18_half,
         description="ResNet-18 with a stem of stride 2: a quarter of its FLOPs, in layers as wide",
         images=True,
-        widths=True,
     ),
     "vgg8": _Entry(
         factory=vgg8,
         description="seven wide convolutions and no shortcuts: a fifth of ResNet-18's FLOPs, quick on a GPU",
         images=True,
-        widths=True,
     ),
     "resnet8": _thin(8, "0.08"),
     "resnet14": _thin(14, "0.17"),
@@ -69,9 +65,8 @@ _ENTRIES: dict[str, _Entry] = {
         factory=SmallCNN,
         description="three convolutions with batch norm, for small images such as digits",
         images=True,
-        widths=True,
     ),
-    "mlp": _Entry(factory=MLP, description="two hidden layers of 128, for tables; images are flattened", widths=True),
+    "mlp": _Entry(factory=MLP, description="two hidden layers of 128, for tables; images are flattened"),
 }
 
 
@@ -93,7 +88,7 @@ def register(name: str, factory: Factory, description: str) -> None:
         )
     if name in _ENTRIES:
         raise OptionError(f"backbone {name!r} exists already: choose another name")
-    _ENTRIES[name] = _Entry(factory=factory, description=description)
+    _ENTRIES[name] = _Entry(factory=factory, description=description, widths=False)
 
 
 def make_backbone(name: str, shape: tuple[int, ...]) -> tuple[nn.Module, int]:

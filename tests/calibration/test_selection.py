@@ -12,6 +12,7 @@ from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.selection import (
     CANDIDATES,
+    Learner,
     choose_policy,
     cross_validate,
     fit_named,
@@ -69,7 +70,7 @@ def test_every_sample_is_judged_once_and_the_same_way_for_the_same_seed(lifelike
     first, again = (
         cross_validate(
             bank,
-            {name: fitter_of(name) for name in CANDIDATES["classification"]},
+            [Learner(name, fitter_of(name)) for name in CANDIDATES["classification"]],
             fit_aggregation,
             "members",
             lambda curve: quality_at_cost(curve, 1.5),

@@ -89,7 +89,9 @@ def fit_policy(
     fit = fitter_of(policy)
 
     def left_out(cost: float) -> Tensor:
-        judged = cross_validate(bank, {"": fit}, average, unit, lambda curve: quality_at_cost(curve, cost), seed=seed)
+        judged = cross_validate(
+            bank, [Learner("", fit)], average, unit, lambda curve: quality_at_cost(curve, cost), seed=seed
+        )
         return judged[""]
 
     mean = average(fitting)

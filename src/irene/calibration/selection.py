@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -43,12 +43,18 @@ class Fitted(NamedTuple):
     def name(self) -> str:
         return self.policy.name
 
+    def fitted(self, *_: object) -> Fitted:
+        return self
+
 
 class Learner(NamedTuple):
-    """A policy that is yet to be fitted, by a function of one's own."""
+    """A policy that is yet to be fitted, under the name it is chosen by."""
 
     name: str
     fit: Fitter
+
+    def fitted(self, bank: Bank, aggregation: Aggregation, unit: CostUnit) -> Fitted:
+        return Fitted(self.fit(bank, aggregation, unit), aggregation)
 
 
 def fitter_of(policy: str | Fitter) -> Fitter:
@@ -86,11 +92,10 @@ def choose_policy(
     def judge(curve: Frontier) -> Tensor:
         return quality_at_costs(curve, target.cost)
 
-    fitters = {name: fitter_of(name) for name in (first, *others)}
-    fitted = also if isinstance(also, Fitted) else None
-    if isinstance(also, Learner):
-        fitters[also.name] = also.fit
-    held_out = cross_validate(bank, fitters, average, target.unit, judge, seed=seed, also=fitted)
+    candidates: list[Fitted | Learner] = [Learner(name, fitter_of(name)) for name in (first, *others)]
+    if also is not None:
+        candidates.append(also)
+    held_out = cross_validate(bank, candidates, average, target.unit, judge, seed=seed)
     gains = {name: held_out[name] - held_out[first] for name in held_out if name != first}
     best = max(gains, key=lambda name: float(gains[name].mean()))
     gain = float(gains[best].mean())
@@ -114,29 +119,24 @@ def learns(policy: str | Fitter) -> bool:
 
 def cross_validate(
     bank: Bank,
-    fitters: Mapping[str, Fitter],
+    candidates: Sequence[Fitted | Learner],
     average: Averaging,
     unit: CostUnit,
     judge: Callable[[Frontier], Tensor],
     *,
     seed: int,
-    also: Fitted | None = None,
 ) -> dict[str, Tensor]:
     """(N,) for each policy: what the judge makes of each sample on a frontier fitted without its fold.
 
-    The policy of `also` is not fitted again: it is judged on the same folds as it is.
+    One that is fitted already is judged on the same folds as it is.
     """
     fold_N = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed)) % FOLDS
-    names = [*fitters] if also is None else [*fitters, also.name]
-    judged = {name: torch.zeros(len(bank), dtype=torch.float64) for name in names}
+    judged = {one.name: torch.zeros(len(bank), dtype=torch.float64) for one in candidates}
     for fold in range(FOLDS):
         rest, left_out = bank.rows(fold_N != fold), bank.rows(fold_N == fold)
         mean = average(rest)
-        candidates = {name: Fitted(fit(rest, mean, unit), mean) for name, fit in fitters.items()}
-        if also is not None:
-            candidates[also.name] = also
-        for name, (policy, aggregation) in candidates.items():
-            judged[name][fold_N == fold] = judge(frontier(left_out, policy, aggregation, unit))
+        for one in candidates:
+            judged[one.name][fold_N == fold] = judge(frontier(left_out, *one.fitted(rest, mean, unit), unit))
     return judged
 
 

@@ -7,7 +7,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from irene.models.resnet import init_convolutions, scaled
+from irene.models.layers import init_convolutions, scaled
 
 
 @final

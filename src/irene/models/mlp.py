@@ -7,7 +7,7 @@ from typing import final
 
 from torch import Tensor, nn
 
-from irene.models.resnet import scaled
+from irene.models.layers import scaled
 
 
 @final

@@ -8,18 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from irene.errors import OptionError
+from irene.models.layers import init_convolutions, scaled
 
 
 def _conv(channels_in: int, channels_out: int, kernel: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(channels_in, channels_out, kernel, stride, padding=kernel // 2, bias=False)
-
-
-def init_convolutions(module: nn.Module) -> None:
-    """Kaiming initialisation of every convolution, for networks of ReLUs."""
-    for part in module.modules():
-        if isinstance(part, nn.Conv2d):
-            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
 
 
 @final
@@ -83,14 +76,6 @@ class ResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.mean(self.blocks(self.stem(x)), dim=(2, 3))
-
-
-def scaled(base: int, width: float) -> int:
-    """So many channels times a width, which has to leave some."""
-    channels = round(base * width)
-    if channels < 1:
-        raise OptionError(f"width {width:g} leaves no channels: give at least {1 / base:g}")
-    return channels
 
 
 def resnet18(shape: tuple[int, ...], width: float = 1.0) -> ResNet:

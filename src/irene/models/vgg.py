@@ -9,7 +9,7 @@ from typing import final
 
 from torch import Tensor, nn
 
-from irene.models.resnet import init_convolutions, scaled
+from irene.models.layers import init_convolutions, scaled
 
 
 @final

@@ -44,8 +44,8 @@ class IreneOptions:
 
     `cost` is the mean cost to reach, in `cost_unit` (mean members, or FLOPs or ms a sample). `selector_data`
     says where the selector's evidence comes from: the held-out slice, or out-of-fold predictions of `folds`
-    further models a member. `weights` fits aggregation weights on the evidence; None fits them when backbones
-    differ. `without` switches parts off, for ablations: a loss by its name, `joint` for members trained
+    further models a member. `weights` fits aggregation weights on the evidence; None fits them when members
+    differ in size. `without` switches parts off, for ablations: a loss by its name, `joint` for members trained
     independently with the selector fitted after, `selector` for sequential training that never halts.
     `selector_lr` is the selector's learning rate while members train, and `selector_decay` what it is multiplied by
     at the milestones of the schedule.

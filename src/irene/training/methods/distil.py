@@ -19,6 +19,7 @@ from irene.training import losses
 from irene.training.earlier import earlier_answers
 from irene.training.method import Method, Trained, Training
 from irene.training.objective import Objective, Supervised
+from irene.training.together import Together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,11 @@ class DistilOptions:
 
 
 def train(training: Training) -> Trained:
-    """Members keep the order they were asked for in, which is the one they run in; they are trained in another."""
+    """Members keep the order they were asked for in, which is the one they run in; they are trained in another.
+
+    Those who are taught learn side by side, from one answer of the teachers to each batch: asking these is most of what
+    teaching takes.
+    """
     members = [training.new_member(index).to(training.device) for index in range(len(training.backbones))]
     flops = [training.cost(member).flops for member in members]
     largest = [index for index, cost in enumerate(flops) if cost == max(flops)]
@@ -50,14 +55,13 @@ def train(training: Training) -> Trained:
         )
     for index in largest:
         training.fit(f"member-{index + 1}", members[index])
-    taught = TaughtObjective(training, [members[index] for index in largest])
-    for index in smaller:
-        training.fit(f"member-{index + 1}", members[index], taught)
+    teachers, taught = ([members[index] for index in group] for group in (largest, smaller))
+    training.fit("taught", Together(taught), TaughtObjective(training, teachers))
     return Trained(members=members)
 
 
 class TaughtObjective(Objective):
-    """The labels, and the mean answer of the teachers."""
+    """The labels, and the mean answer of the teachers, for members side by side: the sum of what each would have."""
 
     def __init__(self, training: Training, teachers: Sequence[Member]) -> None:
         self.options: DistilOptions = training.options
@@ -67,9 +71,10 @@ class TaughtObjective(Objective):
     def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:
         base, options = self.base, self.options
         taught = losses.teaching_loss(output, self.teachers(batch), base.task, options.temperature, base.scale_K)
+        members = output.shape[1]
         return {  # no term is called base, which stands for a whole loss where learning is shown
-            "labels": (1 - options.weight) * base.terms(batch, output)["base"],
-            "teaching": options.weight * taught,
+            "labels": members * (1 - options.weight) * base.terms(batch, output)["base"],
+            "teaching": members * options.weight * taught,
         }
 
 

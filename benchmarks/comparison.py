@@ -13,12 +13,13 @@ from irene.calibration.frontier import Frontier
 from irene.evaluation.metrics import paired_bootstrap
 
 
-def joined(small: Bank, large: Bank, counts: tuple[int, int]) -> Bank:
-    """The first members of one bank followed by the first of another, on the same samples."""
-    if not torch.equal(small.ids, large.ids):
-        raise SystemExit("the banks of small and large members are of other samples")
-    small, large = small.members(range(counts[0])), large.members(range(counts[1]))
-    return replace(small, outputs=torch.cat([small.outputs, large.outputs], 1), costs=(*small.costs, *large.costs))
+def joined(*banks: Bank) -> Bank:
+    """The members of several banks one after the other, on the same samples."""
+    first = banks[0]
+    if not all(torch.equal(first.ids, bank.ids) for bank in banks):
+        raise SystemExit("the banks of members that are to run together are of other samples")
+    costs = tuple(cost for bank in banks for cost in bank.costs)
+    return replace(first, outputs=torch.cat([bank.outputs for bank in banks], 1), costs=costs)
 
 
 def threshold_for(curve: Frontier, asked: float) -> float:

@@ -27,6 +27,10 @@ class Pair:
     heldout: Bank
     test: Bank
 
+    def first(self, count: int) -> Pair:
+        """The first so many members."""
+        return Pair(self.heldout.members(range(count)), self.test.members(range(count)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
@@ -76,8 +80,8 @@ def equal_setting(folders: Sequence[Path]) -> Setting:
 def unequal_setting(small: Sequence[Path], large: Sequence[Path], counts: tuple[int, int]) -> Setting:
     pairs = []
     for few, many in zip(small, large, strict=True):
-        one, other = read(few), read(many)
-        pairs.append(Pair(joined(one.heldout, other.heldout, counts), joined(one.test, other.test, counts)))
+        one, other = read(few).first(counts[0]), read(many).first(counts[1])
+        pairs.append(Pair(joined(one.heldout, other.heldout), joined(one.test, other.test)))
     flops = max(cost.flops for cost in pairs[0].test.costs)
     said = (
         f"{counts[0]} small members, then {counts[1]} large ones, cost in FLOPs of a large one (a small one is "

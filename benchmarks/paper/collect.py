@@ -39,6 +39,7 @@ from documents import json_in_lines
 from names import FOLDS, IRENE, title
 from replay.against import THRESHOLDS, against, asked_and_realised
 from replay.packed import TABLE_MEMBERS, Packed, Setting, Study
+from replay.searched import pools, searched
 from replay.small_first import at_every_cost, small_first
 from replay.taught import taught
 
@@ -62,12 +63,14 @@ def main() -> None:
         gains = each(pool, "IRENE against thresholds", against, [study] * len(settings), settings)
         asked = each(pool, "asked and realised cost", asked_and_realised, wished)
         cascades = each(pool, "small members first", at_every_cost, list(small_first(study)))
+        choices = each(pool, "sizes and order", searched, list(pools(study)))
         shown = pictures(study, pool)
     found = {
         "rows": add_utilities(true_costs([row for of_run in rows for row in of_run])),
         "against": {one.slug: about for one, about in zip(settings, gains, strict=True) if about is not None},
         "asked": by_setting(wished, asked),
         "small_first": cascades,
+        "searched": choices,
         "taught": taught(study),
         "training": {run.name: progress(run) for run in study.runs if run.method == "irene"},
         "speed": [speed(run) for run, had in zip(study.runs, alone, strict=True) if run.method == "average" and had],

@@ -16,7 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import RESULTS, ROOT, asked_to_check, filled, write_or_check
 from names import seeds, setting_title, title
-from pages import beyond_text, latency_text, tables, taught_text
+from pages import beyond_text, latency_text, searched_text, tables, taught_text
 from pages.conclusions import best_cascade, conclusions
 from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
 from pages.rows import networks, spread, taught
@@ -76,6 +76,7 @@ def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str, 
         "cascades": tables.cascade_tables(study["small_first"], rows),
         "joint": tables.joint_table(rows),
         "taught": taught_text.section(study["taught"]),
+        "searched": searched_text.section(study["searched"]),
         "latency": latency_text.section(latency_text.load_files()),
         "headline_figures": "\n\n".join(picture(SMALL_FIRST, dataset) for dataset in headline_data(study)),
         "policies": policy_table.replace("### ", "#### ").strip(),

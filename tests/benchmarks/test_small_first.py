@@ -36,12 +36,12 @@ def kind(cascade: SmallFirst) -> tuple[str, list[tuple[str, int]], list[int]]:
 
 def test_small_members_come_first_in_a_cascade_of_two_banks(lifelike_bank: Callable[..., Bank]) -> None:
     small, large = (lifelike_bank(20, flops=(work,) * 3, seed=seed) for seed, work in ((0, 1.0), (1, 8.0)))
-    both = joined(small, large, (1, 2))
+    both = joined(small.members([0]), large.members([0, 1]))
     assert [cost.flops for cost in both.costs] == [1e6, 8e6, 8e6]
     assert torch.equal(both.outputs[:, 0], small.outputs[:, 0])
     assert torch.equal(both.outputs[:, 1:], large.outputs[:, :2])
     with pytest.raises(SystemExit, match="other samples"):
-        joined(small, large.rows(torch.arange(19, -1, -1)), (1, 2))
+        joined(small, large.rows(torch.arange(19, -1, -1)))
 
 
 def test_cascades_are_of_independent_members_and_of_distillations(study: Study) -> None:

@@ -58,9 +58,7 @@ class SmallFirst(NamedTuple):
     def banks(self) -> Iterator[tuple[Bank, Bank]]:
         """What the members answer on held-out and on test images, for each seed."""
         for few, many in self.parts:
-            heldout, test = (
-                joined(few.bank(split), many.bank(split), (few.count, many.count)) for split in ("heldout", "test")
-            )
+            heldout, test = (joined(few.bank(split), many.bank(split)) for split in ("heldout", "test"))
             yield heldout, test
 
 

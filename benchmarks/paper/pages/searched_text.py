@@ -1,0 +1,54 @@
+"""What the results page says of members and orders that were searched: markdown of what collect.py found of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
+
+from names import in_short, seeds, title
+
+from pages.rows import Row
+
+INTRODUCTION = """### Sizes and order searched
+
+For each cost, in FLOPs of one ResNet-18, `irene.calibration.order.best_order` chooses which members to run and in what
+order, by margins on held-out images of each seed; then the policy is fitted on them there. Beside it stand all members,
+cheapest first. Accuracy in % on test images, and the orders chosen, with the number of seeds where these differ. R18
+stands for ResNet-18."""
+COLUMNS = [(which, policy) for which in ("chosen", "all") for policy in ("margin", "selector")]
+
+
+def section(found: Sequence[Row]) -> str:
+    """The section with its heading; nothing where there was nothing to choose from."""
+    if not found:
+        return ""
+    heads = " | ".join(f"{which}: {title(policy)}" for which, policy in COLUMNS)
+    lines = [f"| data, epochs, members to choose from | cost | chosen | {heads} |", "|---" * 7 + "|"]
+    for about in found:
+        pool = f"{title(about['dataset'])}, {about['epochs']}, {about['training']} {in_short(about['pool'])}"
+        pool += f" ({seeds(about['seeds'])})"
+        for cost, orders in about["orders"].items():
+            cells = [f"{100 * about[which][policy][cost]['accuracy']:.2f}" for which, policy in COLUMNS]
+            lines.append(f"| {pool} | {cost} | {chosen(orders)} | {' | '.join(cells)} |")
+            pool = ""
+    return f"{INTRODUCTION}\n\n" + "\n".join(lines) + f"\n\n{conclusion(found)}\n\n"
+
+
+def conclusion(found: Sequence[Row]) -> str:
+    """What choosing gains on the mean of all costs, for each pool."""
+    gains = [
+        fmean(
+            100 * (about["chosen"]["selector"][cost]["accuracy"] - point["accuracy"]) for cost, point in every.items()
+        )
+        for about in found
+        for every in (about["all"]["selector"],)
+    ]
+    said = ", ".join(f"{gain:+.2f}" for gain in gains)
+    return f"With learned halting, choosing gains {said} points on all members, on the mean of these costs."
+
+
+def chosen(orders: Sequence[Sequence[str]]) -> str:
+    """The orders of all seeds, the commonest first."""
+    counted = Counter(in_short(order) for order in orders).most_common()
+    return "; ".join(order + f" ({count})" * (len(counted) > 1) for order, count in counted)

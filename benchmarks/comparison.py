@@ -27,16 +27,6 @@ def threshold_for(curve: Frontier, asked: float) -> float:
     return float(curve.thresholds_M[(curve.cost_M - asked).abs().argmin()])
 
 
-def at_cost(curve: Frontier, asked: float) -> Tensor:
-    """(N,) share of right answers of each sample at exactly this mean cost: between two neighbouring thresholds."""
-    above = int(torch.searchsorted(curve.cost_M, asked).clamp(max=len(curve.cost_M) - 1))
-    below = max(above - 1, 0)
-    width = float(curve.cost_M[above] - curve.cost_M[below])
-    share = min(max((asked - float(curve.cost_M[below])) / width, 0.0), 1.0) if width > 0 else 1.0
-    low, high = (curve.at(float(curve.thresholds_M[index]), curve.quality_NT) for index in (below, above))
-    return (1 - share) * low + share * high
-
-
 def points(right: Tensor, against: Tensor) -> list[float]:
     """The mean difference in points of accuracy, with the ends of its 95 % interval."""
     return [100 * value for value in paired_bootstrap(right, against, samples=4000)]

@@ -17,7 +17,7 @@ import math
 from typing import Any
 
 import torch
-from comparison import at_cost, gain, points
+from comparison import gain, points
 from documents import write_results
 from ensembles import Pair, Setting, committed
 from torch import Tensor, nn
@@ -122,9 +122,9 @@ def answers(setting: Setting, pair: Pair, trained_for: float, seed: int) -> dict
         asked = cost * setting.unit_size
         each = selector_fitter(cost=asked)(pair.heldout, mean, unit)
         price = PRICES[int((spent - asked).abs().argmin())]
-        right["one"][cost] = at_cost(one, asked)
-        right["each"][cost] = at_cost(frontier(pair.test, each, mean, unit), asked)
-        right["conditioned"][cost] = at_cost(line(model, pair.test, mean, unit, price), asked)
+        right["one"][cost] = one.quality_at(asked)
+        right["each"][cost] = frontier(pair.test, each, mean, unit).quality_at(asked)
+        right["conditioned"][cost] = line(model, pair.test, mean, unit, price).quality_at(asked)
     return right
 
 

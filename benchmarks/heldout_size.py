@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from comparison import at_cost, threshold_for
+from comparison import threshold_for
 from documents import write_results
 from ensembles import Setting, committed
 
@@ -52,7 +52,7 @@ def look(setting: Setting, count: int) -> dict[str, Any]:
                     policy = setting.fit(name, known, mean)
                     before, after = (frontier(bank, policy, mean, setting.unit) for bank in (known, pair.test))
                     realised = float(after.at(threshold_for(before, asked), after.costs_NT).mean())
-                    rows.append((float(at_cost(after, asked).mean()), abs(realised - asked) / setting.unit_size))
+                    rows.append((float(after.quality_at(asked).mean()), abs(realised - asked) / setting.unit_size))
         found[str(size)] = {name: summary(rows) for name, rows in seen.items()}
     return {"about": setting.said, "asked": setting.usual_cost, "sizes": found}
 

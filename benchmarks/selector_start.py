@@ -24,7 +24,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from comparison import at_cost, gain, points
+from comparison import gain, points
 from documents import write_results
 from ensembles import Setting, committed, unequal_setting
 from torch import Tensor
@@ -91,7 +91,7 @@ def compare(setting: Setting, kinds: dict[str, Fit]) -> dict[str, Any]:
                 policy_at = fit(setting, known, mean)
                 for parts, cost in zip(right[kind], setting.costs, strict=True):
                     curve = frontier(fresh, policy_at(cost), mean, setting.unit)
-                    parts.append(at_cost(curve, cost * setting.unit_size))
+                    parts.append(curve.quality_at(cost * setting.unit_size))
     table = {kind: torch.stack([torch.cat(parts) for parts in by_cost]) for kind, by_cost in right.items()}
     base = table.pop(BASELINE)
     gains = {

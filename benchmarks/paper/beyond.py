@@ -45,7 +45,7 @@ from irene.training.afterwards import selector_fitter
 from irene.types import cost_vector
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from comparison import at_cost, gain, points, threshold_for
+from comparison import gain, points, threshold_for
 from documents import RESULTS, write_results
 from ensembles import Costs
 from names import without_seed
@@ -205,7 +205,7 @@ def add(here: dict[str, Look], policy: str, curve: Frontier, threshold: float, u
     mine.costs.append(float(curve.at(threshold, curve.costs_NT).mean()) / unit_size)
     mine.deployed.append(curve.at(threshold, curve.quality_NT))
     margins = here[MARGIN].costs[-1]  # of the same run: margin comes first
-    mine.matched.append(mine.deployed[-1] if policy == MARGIN else at_cost(curve, margins * unit_size))
+    mine.matched.append(mine.deployed[-1] if policy == MARGIN else curve.quality_at(margins * unit_size))
     mine.whole.append(curve.full_N)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from comparison import at_cost, joined
+from comparison import joined
 from names import DISTILLED, INDEPENDENT
 from pages import searched_text
 from replay import searched as search
@@ -69,7 +69,7 @@ def test_what_is_chosen_is_the_best_on_held_out_images_and_is_measured_on_others
             best = best_order(run.bank("heldout"), unit="flops", cost=cost * 1e6, weights=True)
             assert order == [DISTILLATION[member] for member in best.order]
             line = frontier(run.bank("test").members(best.order), Margin(), best.aggregation, "flops")
-            right.append(at_cost(line, cost * 1e6))
+            right.append(line.quality_at(cost * 1e6))
         for policy in ("margin", "selector"):
             accuracy = found["chosen"][policy][f"{cost:g}"]["accuracy"]
             assert accuracy == pytest.approx(float(torch.stack(right).mean()))
@@ -83,7 +83,7 @@ def test_beside_what_is_chosen_stand_all_members_cheapest_first(study: Study) ->
     for heldout, test in zip(pool.banks("heldout"), pool.banks("test"), strict=True):
         assert [cost.flops for cost in test.costs] == sorted(cost.flops for cost in test.costs)
         mean = fit_aggregation(heldout, weights=True)
-        right.append(at_cost(frontier(test, Margin(), mean, "flops"), 0.3e6))
+        right.append(frontier(test, Margin(), mean, "flops").quality_at(0.3e6))
     found = search.searched(pool)["all"]
     for policy in ("margin", "selector"):
         assert found[policy]["0.3"]["accuracy"] == pytest.approx(float(torch.stack(right).mean()))

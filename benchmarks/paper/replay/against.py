@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from comparison import at_cost, threshold_for
+from comparison import threshold_for
 from names import ALL_IMAGES, FOLDS, IRENE, title
 from torch import Tensor
 
@@ -48,7 +48,7 @@ def fitted_anew(run: Packed, cost: float) -> Frontier:
 
 def right_at(curves: Sequence[Frontier], cost: float) -> Tensor:
     """(N,) share of right answers of each sample at exactly this mean cost, over the runs."""
-    return torch.stack([at_cost(curve, cost) for curve in curves]).mean(0)
+    return torch.stack([curve.quality_at(cost) for curve in curves]).mean(0)
 
 
 def rights(curves: Sequence[Frontier]) -> Rights:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from comparison import at_cost, joined
+from comparison import joined
 from names import DISTILLED, INDEPENDENT
 from torch import Tensor
 
@@ -114,7 +114,7 @@ class Choice(NamedTuple):
         known, fresh = heldout.members(self.order), test.members(self.order)
         learns = policy == SELECTOR and known.steps > 1
         fit = selector_fitter(cost=cost) if learns else partial(fit_named, "margin")
-        return at_cost(frontier(fresh, fit(known, self.aggregation, "flops"), self.aggregation, "flops"), cost)
+        return frontier(fresh, fit(known, self.aggregation, "flops"), self.aggregation, "flops").quality_at(cost)
 
 
 def _accuracy(right_N: Tensor) -> dict[str, float]:

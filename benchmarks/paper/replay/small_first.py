@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import torch
-from comparison import at_cost, joined
+from comparison import joined
 from names import DISTILLED, INDEPENDENT
 from torch import Tensor
 
@@ -111,7 +111,7 @@ def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
             fixed = None if name == SELECTOR else fit_named(name, heldout, mean, "flops")
             for cost, found in by_cost.items():
                 policy = fixed or selector_fitter(cost=cost * unit)(heldout, mean, "flops")
-                found.append(at_cost(frontier(test, policy, mean, "flops"), cost * unit))
+                found.append(frontier(test, policy, mean, "flops").quality_at(cost * unit))
         whole.append(float(frontier(test, fit_named("margin", heldout, mean, "flops"), mean).full_N.mean()))
     means = {name: {cost: torch.stack(found).mean(0) for cost, found in by.items()} for name, by in right.items()}
     return {

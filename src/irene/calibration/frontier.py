@@ -61,6 +61,19 @@ class Frontier:
         """(N,) a value at the step where each sample stops at this threshold."""
         return values_NT.gather(1, self.trajectory.halting_steps(threshold)[:, None] - 1)[:, 0]
 
+    def quality_at(self, cost: float) -> Tensor:
+        """(N,) quality of each sample's answer at exactly this mean cost.
+
+        Between the costs of two neighbouring thresholds a sample counts for both, so that policies can be compared at
+        exactly the same costs; beyond the ends it is that of the end.
+        """
+        above = int(torch.searchsorted(self.cost_M, cost).clamp(max=len(self.cost_M) - 1))
+        below = max(above - 1, 0)
+        width = float(self.cost_M[above] - self.cost_M[below])
+        share = min(max((cost - float(self.cost_M[below])) / width, 0.0), 1.0) if width > 0 else 1.0
+        low_N, high_N = (self.at(float(self.thresholds_M[index]), self.quality_NT) for index in (below, above))
+        return (1 - share) * low_N + share * high_N
+
 
 def frontier(
     bank: Bank, policy: Policy, aggregation: Aggregation, unit: CostUnit = "members", *, depth: int | None = None

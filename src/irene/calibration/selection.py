@@ -156,12 +156,4 @@ def quality_at_costs(curve: Frontier, asked: float | None) -> Tensor:
         levels_L = low + (high - low) * torch.linspace(0.1, 0.8, 9, dtype=torch.float64).square()
     else:
         levels_L = (low + (asked - low) * torch.linspace(0.5, 1.5, 9, dtype=torch.float64)).clamp(low, high)
-    total_N = torch.zeros(len(curve), dtype=torch.float64)
-    for level in levels_L:
-        above = int(torch.searchsorted(curve.cost_M, level).clamp(max=len(curve.cost_M) - 1))
-        below = max(above - 1, 0)
-        width = float(curve.cost_M[above] - curve.cost_M[below])
-        share = (float(level) - float(curve.cost_M[below])) / width if width > 0 else 1.0
-        for index, part in ((below, 1 - share), (above, share)):
-            total_N += part * curve.at(float(curve.thresholds_M[index]), curve.quality_NT)
-    return total_N / len(levels_L)
+    return torch.stack([curve.quality_at(float(level)) for level in levels_L]).mean(0)

@@ -63,7 +63,7 @@ def main() -> None:
         gains = each(pool, "IRENE against thresholds", against, [study] * len(settings), settings)
         asked = each(pool, "asked and realised cost", asked_and_realised, wished)
         cascades = each(pool, "small members first", at_every_cost, list(small_first(study)))
-        choices = each(pool, "sizes and order", searched, list(pools(study)))
+        choices = each(pool, "sizes", searched, list(pools(study)))
         shown = pictures(study, pool)
     found = {
         "rows": add_utilities(true_costs([row for of_run in rows for row in of_run])),

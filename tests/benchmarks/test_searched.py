@@ -17,7 +17,7 @@ from replay.searched import Pool, pools
 
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
-from irene.calibration.order import best_order
+from irene.calibration.order import best_members
 from irene.calibration.weights import fit_aggregation
 from irene.halting.policies import Margin
 
@@ -66,7 +66,7 @@ def test_what_is_chosen_is_the_best_on_held_out_images_and_is_measured_on_others
     for cost in (0.3, 1.0):
         right = []
         for run, order in zip(runs, found["orders"][f"{cost:g}"], strict=True):
-            best = best_order(run.bank("heldout"), unit="flops", cost=cost * 1e6, weights=True)
+            best = best_members(run.bank("heldout"), unit="flops", cost=cost * 1e6, weights=True)
             assert order == [DISTILLATION[member] for member in best.order]
             line = frontier(run.bank("test").members(best.order), Margin(), best.aggregation, "flops")
             right.append(line.quality_at(cost * 1e6))
@@ -143,7 +143,7 @@ def test_the_table_has_a_line_for_each_cost() -> None:
         "all": {"margin": points(0.92, 0.94), "selector": points(0.937, 0.949)},
     }
     said = searched_text.section([found]).splitlines()
-    assert said[0] == "### Sizes and order searched"
+    assert said[0] == "### Sizes searched"
     assert said[-5:-3] == [
         "| CIFAR-10, 60, distilled R18x0.25, R18 (3 seeds) | 0.25 | R18x0.25 | 93.00 | 93.50 | 92.00 | 93.70 |",
         "|  | 0.5 | R18x0.25, R18 | 94.00 | 94.50 | 94.00 | 94.90 |",

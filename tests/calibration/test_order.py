@@ -1,4 +1,4 @@
-"""The search for an order finds what replaying every order of every subset would find."""
+"""The searches for members and for an order find what replaying each of them would find."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import torch
 from irene.bank import Bank
 from irene.calibration import order as search
 from irene.calibration.frontier import frontier
-from irene.calibration.order import best_order
+from irene.calibration.order import best_members, best_order
 from irene.calibration.weights import fit_aggregation
 from irene.errors import CalibrationError, OptionError
+from irene.halting.cost_to_go import CostToGo
 from irene.halting.policies import Margin
 from irene.halting.rule import Aggregation
+from irene.types import cost_vector
 
 SKILLS = (3.0, 1.5, 0.1, 2.0)
 FLOPS = (6.0, 1.0, 4.0, 3.0)
@@ -82,3 +84,58 @@ def test_what_cannot_be_searched_is_refused(lifelike_bank: Callable[..., Bank], 
         best_order(make_bank(50, task="regression"))
     with pytest.raises(CalibrationError, match="nearest possible is 1e\\+06"):
         best_order(lifelike_bank(100, skills=SKILLS, flops=FLOPS), unit="flops", cost=5e5)
+
+
+def cross_validated(bank: Bank, order: tuple[int, ...], cost: float) -> float:
+    """The obvious way: what cost-to-go, fitted on the other folds, gets right of each fold at exactly that cost."""
+    members = bank.members(order)
+    fold_N = torch.randperm(len(bank), generator=torch.Generator().manual_seed(0)) % 5
+    right = 0.0
+    for fold in range(5):
+        known, fresh = members.rows(fold_N != fold), members.rows(fold_N == fold)
+        mean = fit_aggregation(known, weights=None)
+        policy = CostToGo.fit(known.outputs, known.targets, mean, cost_vector(known.costs, "flops"))
+        curve = frontier(fresh, policy, mean, "flops")
+        right += float(curve.quality_at(cost).sum())
+    return right / len(bank)
+
+
+def test_every_set_is_scored_by_a_policy_that_has_not_seen_the_samples(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(300, skills=SKILLS, flops=FLOPS)
+    result = best_members(bank, cost=4e6, unit="flops")
+    assert len(result.table) == 14, "one set of fifteen has a member alone that costs too much"
+    assert (0,) not in dict(result.table)
+    for order, score in result.table:
+        assert [FLOPS[member] for member in order] == sorted(FLOPS[member] for member in order)
+        assert score == pytest.approx(cross_validated(bank, order, 4e6))
+    assert result.order == result.table[0][0]
+    assert result.score == max(score for _, score in result.table)
+    assert result.aggregation == fit_aggregation(bank.members(result.order), weights=None)
+
+
+def test_a_member_that_only_costs_is_left_out(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(2000, skills=(1.5, 0.0, 3.0), flops=(1.0, 2.0, 6.0))
+    assert best_members(bank, cost=3e6, unit="flops").order == (0, 2)
+
+
+def test_many_members_are_added_and_taken_out_while_that_helps(
+    lifelike_bank: Callable[..., Bank], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = lifelike_bank(800, skills=(3.0, 1.0, 0.5, 2.0, 2.5), flops=(6.0, 1.0, 1.0, 3.0, 4.0))
+    exhaustive = best_members(bank, cost=5e6, unit="flops")
+    monkeypatch.setattr(search, "EXHAUSTIVE_UP_TO", 4)
+    climbed = best_members(bank, cost=5e6, unit="flops")
+    assert climbed.score >= exhaustive.score - 0.005
+    assert len(climbed.order) > 1
+
+
+def test_members_of_values_can_be_chosen_too(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(200, task="regression")
+    result = best_members(bank, cost=1.5)
+    assert set(result.order) <= set(range(bank.steps))
+    assert result.score == max(score for _, score in result.table) < 0, "minus the squared error"
+
+
+def test_a_cost_below_the_cheapest_member_is_refused(lifelike_bank: Callable[..., Bank]) -> None:
+    with pytest.raises(CalibrationError, match="nearest possible is 1e\\+06"):
+        best_members(lifelike_bank(100, skills=SKILLS, flops=FLOPS), cost=5e5, unit="flops")

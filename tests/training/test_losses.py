@@ -134,23 +134,27 @@ def test_total_terms_are_weighed() -> None:
     assert {name: value.item() for name, value in total.items()} == {"base": 1, "ensemble": 5, "cost": 25, "rank": 2000}
 
 
-def test_regret_is_the_distance_from_the_whole_ensembles_answer() -> None:
+def test_regret_is_the_probability_given_up_by_the_whole_ensembles_word() -> None:
     answers = torch.randn(30, 3, 4).softmax(2)
     found = losses.regret(answers, "classification").numpy()
     probs = answers.double().numpy()
     for t in range(3):
-        differs = probs[:, t].argmax(1) != probs[:, 2].argmax(1)
-        divergence = rel_entr(probs[:, 2], probs[:, t]).sum(1)
-        np.testing.assert_allclose(found[:, t], differs + divergence, rtol=1e-4, atol=1e-6)
+        given_up = [whole.max() - whole[step.argmax()] for step, whole in zip(probs[:, t], probs[:, 2], strict=True)]
+        np.testing.assert_allclose(found[:, t], given_up, rtol=1e-4, atol=1e-6)
     assert not found[:, 2].any()
+    assert (found > 0).any()
+
+
+def test_a_change_between_labels_that_are_as_good_is_no_loss() -> None:
+    whole, other = [0.4, 0.4, 0.2], [0.3, 0.6, 0.1]
+    assert not losses.regret(torch.tensor([[other, whole]]), "classification").any()
+
+
+def test_regret_of_values_is_the_squared_distance_from_the_whole_ensembles() -> None:
     values = torch.randn(30, 3, 2)
     expected = (((values - values[:, -1:]) / SCALE).square()).mean(2)
     torch.testing.assert_close(losses.regret(values, "regression", SCALE), expected)
     torch.testing.assert_close(losses.regret(values, "regression"), (values - values[:, -1:]).square().mean(2))
-
-
-def test_regret_of_an_impossible_answer_is_finite() -> None:
-    assert losses.regret(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), "classification").isfinite().all()
 
 
 def test_expected_loss_is_the_loss_at_the_halting_step() -> None:

@@ -10,12 +10,12 @@ from names import in_short, seeds, title
 
 from pages.rows import Row
 
-INTRODUCTION = """### Sizes and order searched
+INTRODUCTION = """### Sizes searched
 
-For each cost, in FLOPs of one ResNet-18, `irene.calibration.order.best_order` chooses which members to run and in what
-order, by margins on held-out images of each seed; then the policy is fitted on them there. Beside it stand all members,
-cheapest first. Accuracy in % on test images, and the orders chosen, with the number of seeds where these differ. R18
-stands for ResNet-18."""
+For each cost, in FLOPs of one ResNet-18, `irene.calibration.order.best_members` chooses which members to run, cheapest
+first, by cross-validation of cost-to-go on held-out images of each seed; then the policy is fitted on them there.
+Beside them stand all members. Accuracy in % on test images, and what was chosen, with the number of seeds where that
+differs. R18 stands for ResNet-18."""
 COLUMNS = [(which, policy) for which in ("chosen", "all") for policy in ("margin", "selector")]
 
 

@@ -1,4 +1,4 @@
-"""Which members to run and in what order, searched on held-out images for each cost; and all, cheapest first."""
+"""Which members to run, cheapest first, searched on held-out images for each cost; and all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
-from irene.calibration.order import best_order
+from irene.calibration.order import best_members
 from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
 from irene.evaluation.metrics import paired_bootstrap
@@ -81,7 +81,7 @@ def searched(pool: Pool) -> dict[str, Any]:
     for heldout, test in zip(pool.banks("heldout"), pool.banks("test"), strict=True):
         every = Choice(range(heldout.steps), fit_aggregation(heldout, weights=True))
         for cost in COSTS:
-            best = best_order(heldout, unit="flops", cost=cost * unit, weights=True)
+            best = best_members(heldout, unit="flops", cost=cost * unit, weights=True)
             orders[f"{cost:g}"].append([pool.members[member] for member in best.order])
             for which, choice in (("chosen", Choice(best.order, best.aggregation)), ("all", every)):
                 for name in POLICIES:

@@ -1,15 +1,18 @@
-"""Which members to use and in which order: the best frontier on held-out data, by margin after temperature."""
+"""Which members to use and in which order: the best frontier on held-out data, by margins or by a learned policy."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import torch
 from torch import Tensor
 
 from irene.bank import Bank
+from irene.calibration.selection import Fitter, Learner, cross_validate, fitter_of
 from irene.calibration.weights import Weights, fit_aggregation
 from irene.errors import CalibrationError, OptionError
 from irene.halting.policies import top_two_margin
@@ -29,7 +32,7 @@ class OrderResult:
 
     order: Order  # pass it to Bank.members, or pick your members by it
     aggregation: Aggregation
-    score: float  # mean accuracy over all budgets, or accuracy at the asked cost
+    score: float  # mean accuracy over all budgets, or quality at the asked cost
     table: tuple[tuple[Order, float], ...]  # orders and scores, best first
 
 
@@ -55,12 +58,63 @@ def best_order(
     ranked = sorted(search.scores.items(), key=lambda entry: (-entry[1], len(entry[0]), entry[0]))
     order, score = ranked[0]
     if cost is not None and score < 0:
-        cheapest = float(search.costs_T.min())
-        raise CalibrationError(f"no order has a mean cost of {cost:g} {unit}: the nearest possible is {cheapest:.4g}")
+        raise _unreachable(cost, unit, search.costs_T)
     chosen = Aggregation(
         tuple(aggregation.weights[i] for i in order), tuple(aggregation.temperatures[i] for i in order)
     )
     return OrderResult(order, chosen, score, tuple(ranked[:_TABLE]))
+
+
+def best_members(
+    bank: Bank,
+    policy: str | Fitter = "cost-to-go",
+    *,
+    cost: float,
+    unit: CostUnit = "members",
+    temperature: bool = True,
+    weights: Weights = None,
+    seed: int = 0,
+) -> OrderResult:
+    """Find the members to use, cheapest first, whose policy gives the most at this mean cost on held-out data.
+
+    A learned policy knows what each member is worth to whom, so that the cheapest first is a good order. Each set is
+    scored by cross-validation, with all fitted anew. Up to 6 members every set is tried; beyond, members are added to
+    the best one and taken out while that helps.
+    """
+    costs_T = cost_vector(bank.costs, unit)
+    cheapest = sorted(range(bank.steps), key=lambda member: float(costs_T[member]))
+    average = partial(fit_aggregation, temperature=temperature, weights=weights)
+    candidate = Learner("", fitter_of(policy))
+    scores: dict[Order, float] = {}
+
+    def score(members: frozenset[int]) -> float:
+        order = tuple(member for member in cheapest if member in members)
+        if order and order not in scores and float(costs_T[order[0]]) <= cost * (1 + 1e-9):
+            held_out = cross_validate(
+                bank.members(order), [candidate], average, unit, lambda curve: curve.quality_at(cost), seed=seed
+            )
+            scores[order] = float(held_out[""].mean())
+        return scores.get(order, -math.inf)
+
+    if bank.steps <= EXHAUSTIVE_UP_TO:
+        for size in range(bank.steps):
+            for members in combinations(cheapest, size + 1):
+                score(frozenset(members))
+    else:
+        best = max((frozenset((member,)) for member in cheapest), key=score)
+        while score(change := max((best ^ {member} for member in cheapest), key=score)) > score(best):
+            best = change
+    if not scores:
+        raise _unreachable(cost, unit, costs_T)
+    ranked = sorted(scores.items(), key=lambda entry: (-entry[1], len(entry[0]), entry[0]))
+    order, found = ranked[0]
+    return OrderResult(order, average(bank.members(order)), found, tuple(ranked[:_TABLE]))
+
+
+def _unreachable(cost: float, unit: CostUnit, costs_T: Tensor) -> CalibrationError:
+    return CalibrationError(
+        f"no order has a mean cost of {cost:g} {unit}: the nearest possible is {float(costs_T.min()):.4g}"
+    )
 
 
 @dataclass(frozen=True)

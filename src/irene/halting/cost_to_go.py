@@ -103,7 +103,8 @@ def price_ladder(quality_NT: Tensor, costs_T: Tensor) -> Tensor:
 
     Below zero going on is rewarded: such prices order the samples that gain nothing by how little they lose.
     """
-    largest = (quality_NT[:, 1:] - quality_NT[:, :-1]).abs().max().clamp_min(1e-9) / costs_T.min()
+    gains = quality_NT.diff(dim=1).abs().flatten().tolist()  # none with one member
+    largest = max([1e-9, *gains]) / float(costs_T.min())
     above = torch.logspace(-5, 0, _PRICES, dtype=torch.float64, device=quality_NT.device) * largest
     return torch.cat([-above.flip(0), above.new_zeros(1), above])
 

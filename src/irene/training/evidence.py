@@ -14,13 +14,15 @@ from irene.halting.rule import Aggregation
 from irene.training import losses
 from irene.types import Task
 
+REGRET = 0.2  # the mean regret, where a cost of one is that of the dearest member; 0.1 and 0.3 do as well
+
 
 class Evidence:
     """Tables over M samples and the t members so far, on the training device, updated in place.
 
-    features (M, t, F) are what the selector sees. regret (M, t) is how far the answer at each step is from that
-    of all t members: one if the label differs plus the KL divergence, or the squared distance of values. It
-    needs no labels and says something about every sample, where errors say something about a few in a hundred.
+    features (M, t, F) are what the selector sees. regret (M, t) is what is lost by the answer at each step in place of
+    that of all t members, scaled to a mean of REGRET: how large it is by itself depends on the data, and dual ascent
+    weighs it against costs. It needs no labels, and tells more than which few answers in a hundred are wrong.
     member_loss and reference_loss (M,) are of the newest member and of the ensemble before it, for L_rank.
     """
 
@@ -70,4 +72,6 @@ class Evidence:
         newest_M = losses.output_loss(self.outputs[:, -1], self.targets, self.task, self.scale_K)[:, 0]
         before_M1K = means_MtK[:, -2:-1] if self.steps > 1 else means_MtK
         reference_M = losses.answer_loss(before_M1K, self.targets, self.task, self.scale_K)[:, 0]
-        return features_MtF, losses.regret(means_MtK, self.task, self.scale_K), newest_M, reference_M
+        regret_Mt = losses.regret(means_MtK, self.task, self.scale_K)
+        regret_Mt *= REGRET / regret_Mt.mean().clamp_min(torch.finfo(regret_Mt.dtype).tiny)
+        return features_MtF, regret_Mt, newest_M, reference_M

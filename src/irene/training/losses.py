@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from irene.halting import maths
-from irene.halting.features import already_final
 from irene.types import Task
 
 
@@ -95,16 +94,16 @@ def total_terms(
 
 
 def regret(answers_BTK: Tensor, task: Task, scale_K: Tensor | None = None) -> Tensor:
-    """(B, T): how far the answer at each step is from the whole ensemble's, the last one.
+    """(B, T): what is lost by giving the answer of each step in place of the whole ensemble's, the last one.
 
-    Classification: one where the label differs, plus the KL divergence. Regression: the squared distance.
+    Classification: how much less probable the label is than the best one, by the whole ensemble's word. A change
+    between labels that are as good as each other is no loss, so that nothing is spent on it. Regression: the squared
+    distance.
     """
-    whole_B1K = answers_BTK[:, -1:]
+    whole_BK = answers_BTK[:, -1]
     if task == "classification":
-        changed_BT = (~already_final(answers_BTK)).to(answers_BTK)
-        ratio_BTK = (whole_B1K.clamp_min(1e-8) / answers_BTK.clamp_min(1e-8)).log()
-        return changed_BT + (whole_B1K * ratio_BTK).sum(2)
-    distance_BTK = answers_BTK - whole_B1K
+        return whole_BK.amax(1, keepdim=True) - whole_BK.gather(1, answers_BTK.argmax(2))
+    distance_BTK = answers_BTK - whole_BK[:, None]
     if scale_K is not None:
         distance_BTK = distance_BTK / scale_K
     return distance_BTK.square().mean(2)

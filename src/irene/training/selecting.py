@@ -19,7 +19,7 @@ from irene.training.schedules import Schedule
 
 PRICE_STEP = 0.01  # of dual ascent: how fast the price moves with the cost's distance from the wish
 PRICE_DAMPING = 2.0  # how strongly that distance acts at once; without it the price swings for ever
-PRICE_MOST = 1.0  # a regret of one is a changed answer: no member is worth more
+PRICE_MOST = 10.0  # fifty times the mean regret: no member is worth more
 FIT_RATE = 0.03  # learning rate on frozen members: at a third of it, unequal members of CIFAR-100 need more epochs
 REACH = 0.01  # how far inside the reachable costs a wish is kept, as a share of their range
 

@@ -1,11 +1,11 @@
-"""Where a selector for frozen members should start, and how fast it should learn.
+"""Where a selector for frozen members should start, from what and how fast it should learn.
 
     python benchmarks/selector_start.py
     python benchmarks/selector_start.py --rates --small RUN... --large RUN... [--members 2 3]
 
 The first compares a start as a threshold on the margin with one as a change predictor, on the committed banks of
 independent members. The second compares learning rates on the first members of each --small run followed by those of
-the --large run beside it, with a selector for each cost.
+the --large run beside it, with a selector for each cost. Both have a selector that learns whether an answer changes.
 
 Cross-validation on held-out samples alone: each third of them is answered by selectors fitted on the other two, read at
 exactly the same mean cost (see comparison.py). Gains over margin + temperature are in points of accuracy, with 95 %
@@ -32,11 +32,13 @@ from torch import Tensor
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.weights import fit_aggregation
+from irene.halting.features import already_final
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
-from irene.training import selecting
+from irene.training import losses, selecting
 from irene.training.afterwards import selector_fitter
+from irene.types import Task
 
 PARTS = 3
 RATES = (0.01, selecting.FIT_RATE)
@@ -55,6 +57,25 @@ def from_margin(setting: Setting, bank: Bank, mean: Aggregation) -> AtCost:
         return for_all_costs("selector", setting, bank, mean)
 
 
+def changes(answers_BTK: Tensor, task: Task, scale_K: Tensor | None = None) -> Tensor:
+    """Another regret: one where the label is not the whole ensemble's, plus the KL divergence."""
+    whole_B1K, tiny = answers_BTK[:, -1:], 1e-8
+    ratio_BTK = (whole_B1K.clamp_min(tiny) / answers_BTK.clamp_min(tiny)).log()
+    return (~already_final(answers_BTK)).to(answers_BTK) + (whole_B1K * ratio_BTK).sum(2)
+
+
+def of_changes(fit: Fit, setting: Setting, bank: Bank, mean: Aggregation) -> AtCost:
+    """A selector that is fitted at once, or for each cost, by that other regret."""
+    with patch.object(losses, "regret", changes):
+        policy_at = fit(setting, bank, mean)
+
+    def learned(cost: float) -> Policy:
+        with patch.object(losses, "regret", changes):
+            return policy_at(cost)
+
+    return learned
+
+
 def at_rate(rate: float, setting: Setting, bank: Bank, mean: Aggregation) -> AtCost:
     def fit(cost: float) -> Policy:
         with patch.object(selecting, "FIT_RATE", rate):
@@ -67,11 +88,16 @@ THRESHOLDS: dict[str, Fit] = {
     BASELINE: partial(for_all_costs, "margin"),
     "change predictor": partial(for_all_costs, "change"),
 }
+CHANGES = "selector that learns changes"
 STARTS: dict[str, Fit] = {
     "selector that starts from the margin": from_margin,
+    CHANGES: partial(of_changes, partial(for_all_costs, "selector")),
     "selector that starts as a change predictor": partial(for_all_costs, "selector"),
 }
-BY_RATE: dict[str, Fit] = {f"selector, learning rate {rate:g}": partial(at_rate, rate) for rate in RATES}
+BY_RATE: dict[str, Fit] = {
+    CHANGES: partial(of_changes, partial(at_rate, selecting.FIT_RATE)),
+    **{f"selector, learning rate {rate:g}": partial(at_rate, rate) for rate in RATES},
+}
 
 
 def in_parts(bank: Bank) -> Iterator[tuple[Bank, Bank]]:

@@ -66,9 +66,10 @@ SEEDS = range(3)
 DATASETS = ("cifar10", "cifar100")
 R18, R32 = ("resnet18",) * 3, ("resnet32",) * 3
 SMALL_FIRST = ("resnet32", "resnet32", "resnet18", "resnet18")
-DISTILLED = ("resnet32", "resnet32", "vgg8", *R18)  # cascades of its members: small ones for FLOPs and for a GPU's time
-QUICK = ("resnet18s2", "vgg8")  # small ones for a GPU, which takes nearly as long for a thin ResNet-32
-SIZES = ("resnet20", "resnet56", "resnet18x0.5", "resnet18x0.7")  # one network of about a cascade's cost
+DISTILLED = ("resnet18x0.25", "resnet18x0.375", "resnet18x0.5", *R18)  # sizes to choose from, quick on a GPU too
+QUICK = ("resnet18s2",) * 3  # small ones for a GPU, which takes nearly as long for a thin ResNet-32
+# One network of about a cascade's cost.
+SIZES = ("resnet20", "resnet56", "resnet18x0.25", "resnet18x0.375", "resnet18x0.5", "resnet18x0.7")
 R18_FLOPS = 1.11085e9
 
 
@@ -111,7 +112,7 @@ JOBS: dict[str, list[Job]] = {
         *[job for dataset in DATASETS for job in jobs(dataset, R32, **AVERAGE, loop=LONGER)],
         *[job for dataset in DATASETS for job in jobs(dataset, SMALL_FIRST, **HALF, loop=LONGER)],
         *[job for dataset in DATASETS for job in jobs(dataset, R18, **AVERAGE, loop=LONGER)],
-        *[job for name in QUICK for dataset in DATASETS for job in jobs(dataset, (name,) * 3, **AVERAGE, loop=LONGER)],
+        *[job for dataset in DATASETS for job in jobs(dataset, QUICK, **AVERAGE, loop=LONGER)],
     ],
     "distil": [job for dataset in DATASETS for job in jobs(dataset, DISTILLED, method="distil", loop=LONGER)],
     "sizes": [  # what a cascade has to beat at its cost

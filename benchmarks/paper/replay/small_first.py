@@ -23,7 +23,7 @@ from replay.packed import Packed, Setting, Study, common_seeds
 
 COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0)  # FLOPs of one large member
 LARGE = "resnet18"
-SMALL = ("resnet32", "resnet18s2", "vgg8")
+SMALL = ("resnet32", "resnet18s2")
 COUNTS = ((2, 3), (2, 2), (1, 3))  # how many small members, then how many large ones, where all are independent
 SELECTOR = "selector"  # fitted for each cost; the others serve all costs
 POLICIES = (*THRESHOLDS, "cost-to-go", SELECTOR)

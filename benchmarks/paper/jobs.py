@@ -133,8 +133,8 @@ JOBS: dict[str, list[Job]] = {
     "noise": [*jobs("cifar10+noise20", R18, **AVERAGE), *jobs("cifar10+noise20", R18, **irene())],
     "ablation": [
         job
-        for dataset in DATASETS
+        for dataset, backbones in (*((dataset, R18) for dataset in DATASETS), ("cifar100", R32))
         for part in get_args(Part)
-        for job in jobs(dataset, R18, **irene(f"without-{part}", without=(part,)))
+        for job in jobs(dataset, backbones, **irene(f"without-{part}", without=(part,)))
     ],
 }

@@ -193,7 +193,7 @@ def test_ablation_is_against_the_whole(studied: list[Run]) -> None:
 def test_ablation_trains_one_run_without_each_part() -> None:
     variants = STUDIES["ablation"].variants(3, {"irene": IreneOptions(cost=1.4)})
     left_out = [variant.own.without for variant in variants if variant.method == "irene"]
-    assert left_out == [(), ("ensemble",), ("cost",), ("rank",), ("joint",), ("selector",)]
+    assert left_out == [(), ("ensemble",), ("cost",), ("rank",), ("discrepancy",), ("joint",), ("selector",)]
     assert {variant.own.cost for variant in variants if variant.method == "irene"} == {1.4}
     assert len({variant.folder(0) for variant in variants}) == len(variants)
 

@@ -133,7 +133,7 @@ def train(
         list[str] | None,
         typer.Option(
             metavar="PART",
-            help="irene: leave ensemble, cost, rank, joint or selector out, for ablations; repeat it for several.",
+            help="irene: leave ensemble, cost, rank, discrepancy, joint or selector out; repeat it for several.",
             rich_help_panel=METHOD,
         ),
     ] = None,

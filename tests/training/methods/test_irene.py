@@ -87,7 +87,7 @@ def test_the_papers_recipe_follows_its_weights_alone(trainer: Trainer, heldout: 
     assert all(0.1 <= cost <= 0.2 for cost in costs[0])
 
 
-@pytest.mark.parametrize("part", ["ensemble", "cost", "rank"])
+@pytest.mark.parametrize("part", ["ensemble", "cost", "rank", "discrepancy"])
 def test_a_loss_can_be_left_out(trainer: Trainer, part: str) -> None:
     run = trainer("irene", epochs=2, members=2, options=IreneOptions(without=(part,)))
     line = lines(run, "member-2")[-1]

@@ -21,6 +21,7 @@ PARTS: dict[Part, str] = {
     "ensemble": "without the ensemble loss",
     "cost": "without the cost loss",
     "rank": "without the rank loss",
+    "discrepancy": "heads not driven apart",
     "joint": "selector after training",
     "selector": "sequential only, no selector",
 }

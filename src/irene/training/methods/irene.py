@@ -34,7 +34,7 @@ from irene.types import COST_UNITS, Cost, CostUnit, cost_vector
 
 Recipe = Literal["irene", "paper"]
 SelectorData = Literal["slice", "folds"]
-Part = Literal["ensemble", "cost", "rank", "joint", "selector"]
+Part = Literal["ensemble", "cost", "rank", "discrepancy", "joint", "selector"]
 COLLAPSED = 0.98  # a larger share of samples that stop at one and the same step is a collapse
 
 
@@ -97,7 +97,7 @@ class IreneOptions:
 
     def active_weights(self) -> LossWeights:
         """The loss weights with the switched-off parts at zero."""
-        off = {part: 0.0 for part in self.without if part in ("ensemble", "cost", "rank")}
+        off = {part: 0.0 for part in self.without if part in vars(self.loss_weights)}
         return dataclasses.replace(self.loss_weights, **off)
 
 

@@ -328,6 +328,7 @@ def spread(policy: Policy, step: Step, memory: Memory) -> Array:
     return np.full_like(distance, -np.inf) if alone else -distance
 
 
+@np.errstate(invalid="ignore")  # products of few numbers can report a lane that holds none of them
 def selector(policy: Policy, step: Step, memory: Memory) -> Array:
     """A small LSTM, and a linear path beside it."""
     learned = policy.learned

@@ -8,7 +8,7 @@ independent members. The second compares learning rates on the first members of 
 the --large run beside it, with a selector for each cost. Both have a selector that learns whether an answer changes.
 
 Cross-validation on held-out samples alone: each third of them is answered by selectors fitted on the other two, read at
-exactly the same mean cost (see comparison.py). Gains over margin + temperature are in points of accuracy, with 95 %
+exactly the same mean cost (`Frontier.quality_at`). Gains over margin + temperature are in points of accuracy, with 95 %
 intervals.
 
 Writes benchmarks/results/selector_{start,rate}.{json,md} and prints the latter.

@@ -17,11 +17,10 @@ from irene.calibration.frontier import frontier
 from irene.calibration.order import best_members
 from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
-from irene.evaluation.metrics import paired_bootstrap
 from irene.halting.rule import Aggregation
 from irene.training.afterwards import selector_fitter
 from replay.packed import Packed, Setting, Study, common_seeds
-from replay.small_first import COSTS, LARGE, SELECTOR, SMALL, Part, of_heldout
+from replay.small_first import COSTS, LARGE, SELECTOR, SMALL, Part, accuracy, of_heldout
 
 FEW, MANY = 2, 3  # independent small members of each kind in a pool, and large ones
 POLICIES = ("margin", SELECTOR)
@@ -95,7 +94,7 @@ def searched(pool: Pool) -> dict[str, Any]:
         "orders": dict(orders),
         **{
             which: {
-                name: {f"{cost:g}": _accuracy(torch.stack(found).mean(0)) for cost, found in right[which, name].items()}
+                name: {f"{cost:g}": accuracy(torch.stack(found).mean(0)) for cost, found in right[which, name].items()}
                 for name in POLICIES
             }
             for which in ("chosen", "all")
@@ -115,8 +114,3 @@ class Choice(NamedTuple):
         learns = policy == SELECTOR and known.steps > 1
         fit = selector_fitter(cost=cost) if learns else partial(fit_named, "margin")
         return frontier(fresh, fit(known, self.aggregation, "flops"), self.aggregation, "flops").quality_at(cost)
-
-
-def _accuracy(right_N: Tensor) -> dict[str, float]:
-    mean, low, high = paired_bootstrap(right_N, torch.zeros_like(right_N))
-    return {"accuracy": mean, "low": low, "high": high}

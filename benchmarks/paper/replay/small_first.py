@@ -124,13 +124,17 @@ def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
         "small_flops": small / unit,
         "whole": fmean(whole),
         "policies": {
-            name: {f"{cost:g}": _accuracy(right_N, means["margin"][cost]) for cost, right_N in by.items()}
+            name: {f"{cost:g}": _on_margin(right_N, means["margin"][cost]) for cost, right_N in by.items()}
             for name, by in means.items()
         },
     }
 
 
-def _accuracy(right_N: Tensor, margin_N: Tensor) -> dict[str, Any]:
+def accuracy(right_N: Tensor) -> dict[str, Any]:
+    """The share of right answers with its interval."""
     mean, low, high = paired_bootstrap(right_N, torch.zeros_like(right_N))
-    gain = [100 * value for value in paired_bootstrap(right_N, margin_N)]
-    return {"accuracy": mean, "low": low, "high": high, "gain": gain}
+    return {"accuracy": mean, "low": low, "high": high}
+
+
+def _on_margin(right_N: Tensor, margin_N: Tensor) -> dict[str, Any]:
+    return {**accuracy(right_N), "gain": [100 * value for value in paired_bootstrap(right_N, margin_N)]}

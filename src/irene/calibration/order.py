@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -55,7 +55,7 @@ def best_order(
     aggregation = fit_aggregation(bank, temperature=temperature, weights=weights)
     search = _Search(bank, aggregation, cost_vector(bank.costs, unit), cost)
     search.all_orders() if bank.steps <= EXHAUSTIVE_UP_TO else search.climb()
-    ranked = sorted(search.scores.items(), key=lambda entry: (-entry[1], len(entry[0]), entry[0]))
+    ranked = _ranked(search.scores)
     order, score = ranked[0]
     if cost is not None and score < 0:
         raise _unreachable(cost, unit, search.costs_T)
@@ -106,9 +106,14 @@ def best_members(
             best = change
     if not scores:
         raise _unreachable(cost, unit, costs_T)
-    ranked = sorted(scores.items(), key=lambda entry: (-entry[1], len(entry[0]), entry[0]))
+    ranked = _ranked(scores)
     order, found = ranked[0]
     return OrderResult(order, average(bank.members(order)), found, tuple(ranked[:_TABLE]))
+
+
+def _ranked(scores: Mapping[Order, float]) -> list[tuple[Order, float]]:
+    """The best first, and of equals the shortest."""
+    return sorted(scores.items(), key=lambda entry: (-entry[1], len(entry[0]), entry[0]))
 
 
 def _unreachable(cost: float, unit: CostUnit, costs_T: Tensor) -> CalibrationError:

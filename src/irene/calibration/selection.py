@@ -148,8 +148,7 @@ def quality_at_cost(curve: Frontier, cost: float) -> Tensor:
 def quality_at_costs(curve: Frontier, asked: float | None) -> Tensor:
     """(N,) quality averaged over costs: around the one asked for, else over the frontier with most at its cheap end.
 
-    Between the costs of two neighbouring thresholds a sample counts for both, so that every policy is compared at
-    exactly the same costs.
+    Every policy is compared at exactly the same costs.
     """
     low, high = float(curve.cost_M[0]), float(curve.cost_M[-1])
     if asked is None:

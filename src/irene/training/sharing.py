@@ -1,12 +1,14 @@
-"""Members that another run has trained, for a training that would only repeat them."""
+"""Members that another run has trained: for a training that would only repeat them, or that builds on them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from irene.data.splits import Splits
 from irene.errors import RunError
 from irene.files import as_json
+from irene.models import Member
 from irene.run import Run
 from irene.training.loop import TakenStage
 
@@ -33,3 +35,30 @@ def stages_of(source: Run, about: Mapping[str, Any]) -> dict[str, TakenStage]:
         f"member-{index + 1}": TakenStage(model=member, epochs=epochs.get(f"member-{index + 1}", []))
         for index, member in enumerate(source.members()[:count])
     }
+
+
+def members_like(wanted: Sequence[Member], source: Run, splits: Splits) -> list[Member]:
+    """For each member wanted another one of a finished run that is built alike; the same samples were held out from it.
+
+    A policy that is fitted here would else be fitted on what these members know by heart.
+    """
+    there = source.members()
+    trained_on = source.manifest["data"]
+    if any(trained_on[key] != splits.record[key] for key in ("fingerprint", "ids")):
+        raise RunError(
+            f"{source.path}: was trained on other samples (of {trained_on['data']}, seed {trained_on['seed']}, "
+            f"{trained_on['sizes']['heldout']} held out), so what is held out here may be known to its members; give "
+            "the --data, --seed and --heldout that it was trained with"
+        )
+    found = []
+    for member in wanted:
+        alike = next((other for other in there if other.spec == member.spec), None)
+        if alike is None:
+            names = ", ".join(f"{other.spec.backbone} of {other.spec.heads} heads" for other in source.members())
+            raise RunError(
+                f"{source.path}: {len(wanted)} members like {member.spec.backbone} of {member.spec.heads} heads were "
+                f"expected, and it has {names}; name its members in --backbones, or another run"
+            )
+        there.remove(alike)
+        found.append(alike)
+    return found

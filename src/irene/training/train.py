@@ -126,7 +126,7 @@ def train(
     started = datetime.now(UTC)
     try:
         trained = plan.method.train(training)
-    except (DataError, OptionError):
+    except (DataError, OptionError, RunError):
         begun = (run.path / "metrics.jsonl").exists() or (run.path / "stages").exists()
         if here.leads and not begun:  # a mistake that showed at once leaves nothing behind
             shutil.rmtree(run.path)

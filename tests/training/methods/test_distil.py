@@ -4,12 +4,13 @@ import dataclasses
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from irene.data import Augment, Data, load
-from irene.errors import OptionError
+from irene.errors import OptionError, RunError
 from irene.evaluation.facts import learning
 from irene.run import Run
 from irene.training.methods.distil import DistilOptions
@@ -83,6 +84,47 @@ def test_options_weigh_labels_and_teachers_and_soften_these(trainer: Trainer) ->
         taught[weight, temperature] = epoch["teaching"] / weight
     assert taught[0.25, 4.0] == pytest.approx(taught[0.75, 4.0])
     assert taught[0.75, 0.1] != pytest.approx(taught[0.75, 4.0], rel=0.01)
+
+
+def test_teachers_that_are_there_already_teach_as_those_trained_here(trainer: Trainer) -> None:
+    settings = {"backbones": ("mlp", "cnn", "cnn"), "epochs": 2}
+    there = trainer("average", name="there", **settings)
+    options = DistilOptions(teachers=str(there.path))
+    trained, taken = (
+        trainer("distil", name=f"{given is None}", options=given, **settings) for given in (None, options)
+    )
+    assert list(taken.epochs()) == ["taught"]
+    assert torch.equal(taken.bank("test").outputs, trained.bank("test").outputs)
+    assert torch.equal(taken.bank("heldout").outputs[:, 1:], there.bank("heldout").outputs[:, 1:])
+
+
+def test_teachers_may_stand_anywhere_in_their_run(trainer: Trainer) -> None:
+    there = trainer("average", name="there", backbones=("cnn", "mlpx2", "cnn"), epochs=1)
+    options = DistilOptions(teachers=str(there.path))
+    run = trainer("distil", backbones=("mlp", "cnn", "cnn"), epochs=1, options=options)
+    assert torch.equal(run.bank("test").outputs[:, 1:], there.bank("test").outputs[:, [0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ({"seed": 1}, r"other samples \(of digits, seed 0, \d+ held out\).*give the --data, --seed and --heldout"),
+        (
+            {"backbones": ("mlp", "cnn", "cnn")},
+            r"2 members like cnn of 1 heads were expected, and it has mlp .*, cnn of",
+        ),
+        ({"backbones": ("mlp", "cnnx2")}, "1 members like cnnx2 of 1 heads"),
+    ],
+)
+def test_teachers_that_do_not_fit_are_refused_and_nothing_is_left(
+    trainer: Trainer, tmp_path: Path, settings: dict[str, Any], wrong: str
+) -> None:
+    there = trainer("average", name="there", backbones=("mlp", "cnn"), members=2, epochs=1)
+    asked = {"backbones": ("mlp", "cnn"), **settings}
+    options = DistilOptions(teachers=str(there.path))
+    with pytest.raises(RunError, match=wrong):
+        trainer("distil", members=len(asked["backbones"]), options=options, epochs=1, **asked)
+    assert [folder.name for folder in tmp_path.iterdir() if folder.is_dir()] == ["there"]
 
 
 def test_members_that_cost_the_same_cannot_teach_each_other(trainer: Trainer, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Distillation within an ensemble: the costliest members are trained on labels alone, and teach all others.
+"""Distillation within an ensemble: the costliest members, trained on labels alone or there already, teach all others.
 
 The loss is that of Hinton et al. 2015 with the mean of several teachers. Members of one size do not teach each other:
 as born-again networks (Furlanello et al. 2018) each gets better, and their ensemble worse (docs/design.md).
@@ -15,19 +15,25 @@ from torch import Tensor
 from irene.data.loader import Batch
 from irene.errors import OptionError
 from irene.models import Member
+from irene.run import Run
 from irene.training import losses
 from irene.training.earlier import earlier_answers
 from irene.training.method import Method, Trained, Training
 from irene.training.objective import Objective, Supervised
+from irene.training.sharing import members_like
 from irene.training.together import Together
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistilOptions:
-    """How much the teachers' answers count beside the labels, and how much those of classes are softened."""
+    """How much the teachers' answers count beside the labels, how much those of classes are softened, and who teaches.
+
+    `teachers` is a run that has the costliest members already: they are taken from it and not trained.
+    """
 
     weight: float = 0.9
     temperature: float = 4.0
+    teachers: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.weight <= 1:
@@ -53,9 +59,14 @@ def train(training: Training) -> Trained:
             f"distil has costly members teach cheaper ones, and these cost the same: {', '.join(training.backbones)}; "
             "give --backbones that differ, small ones first, or train with average"
         )
-    for index in largest:
-        training.fit(f"member-{index + 1}", members[index])
     teachers, taught = ([members[index] for index in group] for group in (largest, smaller))
+    if training.options.teachers is None:
+        for index, teacher in zip(largest, teachers, strict=True):
+            training.fit(f"member-{index + 1}", teacher)
+    else:
+        known = members_like(teachers, Run.open(training.options.teachers), training.splits)
+        for teacher, trained in zip(teachers, known, strict=True):
+            teacher.load_state_dict(trained.state_dict())
     training.fit("taught", Together(taught), TaughtObjective(training, teachers))
     return Trained(members=members)
 

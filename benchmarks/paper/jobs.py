@@ -51,6 +51,7 @@ class Job:
     method_options: Any = None
     loop: LoopOptions = field(default_factory=lambda: SHORT)
     heldout: int | None = None  # images that no member trains on; None: a tenth
+    teachers: str | None = None  # of a distillation: the run that has its costliest members already
 
     @property
     def name(self) -> str:
@@ -66,8 +67,9 @@ SEEDS = range(3)
 DATASETS = ("cifar10", "cifar100")
 R18, R32 = ("resnet18",) * 3, ("resnet32",) * 3
 SMALL_FIRST = ("resnet32", "resnet32", "resnet18", "resnet18")
-DISTILLED = ("resnet18x0.25", "resnet18x0.375", "resnet18x0.5", *R18)  # sizes to choose from, quick on a GPU too
-QUICK = ("resnet18s2",) * 3  # small ones for a GPU, which takes nearly as long for a thin ResNet-32
+DISTILLED = ("resnet18x0.25", "resnet18x0.375", "resnet18x0.5", *R18)  # sizes to choose from
+QUICK = ("resnet18s2",) * 3  # small ones for a GPU, which takes nearly as long for thin networks as for wide ones
+QUICK_DISTILLED = ("resnet18s2x0.5", "resnet18s2", *R18)
 # One network of about a cascade's cost.
 SIZES = ("resnet20", "resnet56", "resnet18x0.25", "resnet18x0.375", "resnet18x0.5", "resnet18x0.7")
 R18_FLOPS = 1.11085e9
@@ -105,6 +107,7 @@ TABLES = {  # the paper's two tables, in the short schedule
     "recipe": everywhere(**PAPER),
     "others": [job for name, own in OTHERS.items() for job in everywhere(method=name, method_options=own)],
 }
+DISTILLATIONS = [job for dataset in DATASETS for job in jobs(dataset, DISTILLED, method="distil", loop=LONGER)]
 JOBS: dict[str, list[Job]] = {
     **TABLES,
     **{dataset: [job for group in TABLES.values() for job in group if job.dataset == dataset] for dataset in DATASETS},
@@ -114,7 +117,8 @@ JOBS: dict[str, list[Job]] = {
         *[job for dataset in DATASETS for job in jobs(dataset, R18, **AVERAGE, loop=LONGER)],
         *[job for dataset in DATASETS for job in jobs(dataset, QUICK, **AVERAGE, loop=LONGER)],
     ],
-    "distil": [job for dataset in DATASETS for job in jobs(dataset, DISTILLED, method="distil", loop=LONGER)],
+    "distil": DISTILLATIONS,
+    "quick": [replace(job, backbones=QUICK_DISTILLED, teachers=job.name) for job in DISTILLATIONS],
     "sizes": [  # what a cascade has to beat at its cost
         *[
             job

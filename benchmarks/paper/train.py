@@ -4,7 +4,8 @@
 
 Jobs are in jobs.py; training/label_noise.py says what a data set such as cifar10+noise20 is. A finished run is skipped
 and an interrupted one goes on. Start the command more than once, on the same folders, to train several runs at a time
-where one does not fill the card: each takes the next job that none of the others has.
+where one does not fill the card: each takes the next job that none of the others has. The jobs `quick` take their
+teachers from runs of `distil`, which must be there with their weights: trained before, or unpacked (see unpack.py).
 
 `--pack` leaves NAME.tar.gz for each run with run.json, metrics.jsonl and the banks in half precision: every table and
 figure is a replay of these. `--corrupt 10000` also runs the members on that many test images under every corruption and
@@ -37,6 +38,7 @@ from irene.data.stratify import take_aside
 from irene.devices import pick_device
 from irene.evaluation.banks import bank_of
 from irene.run import Run
+from irene.training.methods.distil import DistilOptions
 from irene.training.train import train
 
 
@@ -84,7 +86,7 @@ def do(job: Job, data: Data, runs: Path) -> Run:
         runs / file_name(job),
         options=job.options,
         loop=job.loop,
-        method_options=job.method_options,
+        method_options=DistilOptions(teachers=str(runs / job.teachers)) if job.teachers else job.method_options,
         resume=True,
         console=Console(stderr=True, quiet=True),
     )

@@ -212,6 +212,22 @@ def test_a_run_whose_later_members_were_slowed_down_had_not_the_card_to_itself(
     assert not Study([*study.runs, run]).alone(run)
 
 
+def test_a_run_that_took_its_teachers_from_another_tells_no_speed(
+    study: Study, tmp_path: Path, lifelike_bank: Callable[..., Bank], make_run: Callable[..., Run]
+) -> None:
+    average = next(run for run in study.runs if run.method == "average" and run.setting.images < 50_000)
+    taught = make_run(tmp_path / "taught", {"test": lifelike_bank(50)}, "distil", 5, {"teachers": "runs/large"})
+    lines = [json.loads(line) for line in (taught.path / "metrics.jsonl").read_text().splitlines()]
+    quick = "".join(json.dumps({**line, "seconds": line["seconds"] / 9}) + "\n" for line in lines)
+    (taught.path / "metrics.jsonl").write_text(quick)
+    run = Packed.open(taught.path)
+    assert isinstance(run, Packed)
+    both = Study([*study.runs, run])
+    assert run.first_trained == average.first_trained, "the premise"
+    assert both.alone(average)
+    assert not both.alone(run)
+
+
 def test_epochs_are_compared_in_the_run_whose_epochs_vary_least() -> None:
     def stages(unsteady: float, *seconds: float) -> dict[str, Any]:
         return {f"m{t}": {"median_epoch_s": one, "epoch_s_unsteady": unsteady} for t, one in enumerate(seconds)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,14 @@ def test_what_is_there_already_is_not_computed_again(
     study.add_corrupted(again, JOB, digits, len(digits.test))
     with pytest.raises(AssertionError, match="corrupted again"):
         study.add_corrupted(again, JOB, digits, 50)
+
+
+def test_teachers_come_from_the_run_that_a_job_names(digits: Data, tmp_path: Path) -> None:
+    first = Job(dataset="digits", backbones=("mlp", "cnn"), method="distil", seed=0, loop=JOB.loop)
+    there = study.do(first, digits, tmp_path)
+    later = study.do(replace(first, backbones=("mlpx0.5", "cnn"), teachers=first.name), digits, tmp_path)
+    assert list(later.epochs()) == ["taught"]
+    assert torch.equal(later.bank("test").outputs[:, 1], there.bank("test").outputs[:, 1])
 
 
 def test_a_run_is_packed_without_weights_and_in_half_precision(run: Run, tmp_path: Path) -> None:

@@ -85,6 +85,11 @@ class Packed(Run):
         return self.backbones[self._first]
 
     @property
+    def tells_speed(self) -> bool:
+        """Whether it began with the training of one network, and not of several that others teach."""
+        return not self.own.get("teachers")
+
+    @property
     def seed(self) -> int:
         return int(self.manifest["seed"])
 
@@ -158,9 +163,10 @@ class Study:
 
     def alone(self, run: Packed) -> bool:
         """Whether a run had the card to itself, so that its time says something."""
-        if run.first_trained in NEVER_ALONE:
+        if run.first_trained in NEVER_ALONE or not run.tells_speed:
             return False
-        fastest = max(other.rate() for other in self.runs if other.first_trained == run.first_trained)
+        same = [other for other in self.runs if other.first_trained == run.first_trained and other.tells_speed]
+        fastest = max(other.rate() for other in same)
         if len(set(run.backbones)) == 1:
             medians = [statistics.median(seconds) for seconds in run.epoch_seconds().values()]
             if medians and max(medians) > STEADY * medians[0]:

@@ -11,7 +11,7 @@ import torch
 from irene.bank import Bank
 from irene.calibration import order as search
 from irene.calibration.frontier import frontier
-from irene.calibration.order import best_members, best_order
+from irene.calibration.order import MemberSearch, best_members, best_order
 from irene.calibration.weights import fit_aggregation
 from irene.errors import CalibrationError, OptionError
 from irene.halting.cost_to_go import CostToGo
@@ -111,6 +111,22 @@ def test_every_set_is_scored_by_a_policy_that_has_not_seen_the_samples(lifelike_
     assert result.order == result.table[0][0]
     assert result.score == max(score for _, score in result.table)
     assert result.aggregation == fit_aggregation(bank.members(result.order), weights=None)
+
+
+def test_one_search_serves_many_costs(lifelike_bank: Callable[..., Bank], monkeypatch: pytest.MonkeyPatch) -> None:
+    bank = lifelike_bank(300, skills=SKILLS, flops=FLOPS)
+    costs = (2e6, 4e6, 8e6)
+    alone = [best_members(bank, cost=cost, unit="flops") for cost in costs]
+    scored: list[int] = []
+    validate = search.held_out_frontiers
+    monkeypatch.setattr(
+        search,
+        "held_out_frontiers",
+        lambda some, *rest, **seed: scored.append(some.steps) or validate(some, *rest, **seed),
+    )
+    together = MemberSearch(bank, unit="flops")
+    assert [together.best(cost) for cost in costs] == alone
+    assert len(scored) == 15, "each set once"
 
 
 def test_a_member_that_only_costs_is_left_out(lifelike_bank: Callable[..., Bank]) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
-from irene.calibration.order import best_members
+from irene.calibration.order import MemberSearch
 from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
 from irene.halting.rule import Aggregation
@@ -78,9 +78,10 @@ def searched(pool: Pool) -> dict[str, Any]:
     right: dict[tuple[str, str], dict[float, list[Tensor]]] = defaultdict(lambda: defaultdict(list))
     orders: dict[str, list[list[str]]] = defaultdict(list)
     for heldout, test in zip(pool.banks("heldout"), pool.banks("test"), strict=True):
+        search = MemberSearch(heldout, unit="flops", weights=True)
         every = Choice(range(heldout.steps), fit_aggregation(heldout, weights=True))
         for cost in COSTS:
-            best = best_members(heldout, unit="flops", cost=cost * unit, weights=True)
+            best = search.best(cost * unit)
             orders[f"{cost:g}"].append([pool.members[member] for member in best.order])
             for which, choice in (("chosen", Choice(best.order, best.aggregation)), ("all", every)):
                 for name in POLICIES:

@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from irene.bank import Bank
-from irene.calibration.selection import Fitter, Learner, cross_validate, fitter_of
+from irene.calibration.selection import Fitter, Learner, fitter_of, held_out_frontiers
 from irene.calibration.weights import Weights, fit_aggregation
 from irene.errors import CalibrationError, OptionError
 from irene.halting.policies import top_two_margin
@@ -81,34 +83,70 @@ def best_members(
     scored by cross-validation, with all fitted anew. Up to 6 members every set is tried; beyond, members are added to
     the best one and taken out while that helps.
     """
-    costs_T = cost_vector(bank.costs, unit)
-    cheapest = sorted(range(bank.steps), key=lambda member: float(costs_T[member]))
-    average = partial(fit_aggregation, temperature=temperature, weights=weights)
-    candidate = Learner("", fitter_of(policy))
-    scores: dict[Order, float] = {}
+    return MemberSearch(bank, policy, unit=unit, temperature=temperature, weights=weights, seed=seed).best(cost)
 
-    def score(members: frozenset[int]) -> float:
-        order = tuple(member for member in cheapest if member in members)
-        if order and order not in scores and float(costs_T[order[0]]) <= cost * (1 + 1e-9):
-            held_out = cross_validate(
-                bank.members(order), [candidate], average, unit, lambda curve: curve.quality_at(cost), seed=seed
-            )
-            scores[order] = float(held_out[""].mean())
-        return scores.get(order, -math.inf)
 
-    if bank.steps <= EXHAUSTIVE_UP_TO:
-        for size in range(bank.steps):
-            for members in combinations(cheapest, size + 1):
-                score(frozenset(members))
-    else:
-        best = max((frozenset((member,)) for member in cheapest), key=score)
-        while score(change := max((best ^ {member} for member in cheapest), key=score)) > score(best):
-            best = change
-    if not scores:
-        raise _unreachable(cost, unit, costs_T)
-    ranked = _ranked(scores)
-    order, found = ranked[0]
-    return OrderResult(order, average(bank.members(order)), found, tuple(ranked[:_TABLE]))
+class MemberSearch:
+    """`best_members` for several costs: what is cross-validated for one serves the next."""
+
+    def __init__(
+        self,
+        bank: Bank,
+        policy: str | Fitter = "cost-to-go",
+        *,
+        unit: CostUnit = "members",
+        temperature: bool = True,
+        weights: Weights = None,
+        seed: int = 0,
+    ) -> None:
+        self._bank, self._unit, self._seed = bank, unit, seed
+        self._costs_T = cost_vector(bank.costs, unit)
+        self._cheapest = sorted(range(bank.steps), key=lambda member: float(self._costs_T[member]))
+        self._average = partial(fit_aggregation, temperature=temperature, weights=weights)
+        self._candidate = Learner("", fitter_of(policy))
+        self._frontiers: dict[Order, list[_Line]] = {}
+
+    def best(self, cost: float) -> OrderResult:
+        scores: dict[Order, float] = {}
+
+        def score(members: frozenset[int]) -> float:
+            order = tuple(member for member in self._cheapest if member in members)
+            if order and order not in scores and float(self._costs_T[order[0]]) <= cost * (1 + 1e-9):
+                folds = self._held_out(order)
+                scores[order] = sum(fold.samples * fold.quality_at(cost) for fold in folds) / len(self._bank)
+            return scores.get(order, -math.inf)
+
+        if self._bank.steps <= EXHAUSTIVE_UP_TO:
+            for size in range(self._bank.steps):
+                for members in combinations(self._cheapest, size + 1):
+                    score(frozenset(members))
+        else:
+            best = max((frozenset((member,)) for member in self._cheapest), key=score)
+            while score(change := max((best ^ {member} for member in self._cheapest), key=score)) > score(best):
+                best = change
+        if not scores:
+            raise _unreachable(cost, self._unit, self._costs_T)
+        ranked = _ranked(scores)
+        order, found = ranked[0]
+        return OrderResult(order, self._average(self._bank.members(order)), found, tuple(ranked[:_TABLE]))
+
+    def _held_out(self, order: Order) -> list[_Line]:
+        if order not in self._frontiers:
+            bank = self._bank.members(order)
+            found = held_out_frontiers(bank, [self._candidate], self._average, self._unit, seed=self._seed)
+            self._frontiers[order] = [_Line(len(curve), curve.cost_M, curve.quality_M) for _, _, curve in found]
+        return self._frontiers[order]
+
+
+class _Line(NamedTuple):
+    """What is kept of a frontier: the mean quality at each of its mean costs."""
+
+    samples: int
+    cost_M: Tensor
+    quality_M: Tensor
+
+    def quality_at(self, cost: float) -> float:
+        return float(np.interp(cost, self.cost_M, self.quality_M))
 
 
 def _ranked(scores: Mapping[Order, float]) -> list[tuple[Order, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -130,14 +130,22 @@ def cross_validate(
 
     One that is fitted already is judged on the same folds as it is.
     """
-    fold_N = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed)) % FOLDS
     judged = {one.name: torch.zeros(len(bank), dtype=torch.float64) for one in candidates}
+    for name, rows_N, curve in held_out_frontiers(bank, candidates, average, unit, seed=seed):
+        judged[name][rows_N] = judge(curve)
+    return judged
+
+
+def held_out_frontiers(
+    bank: Bank, candidates: Sequence[Fitted | Learner], average: Averaging, unit: CostUnit, *, seed: int
+) -> Iterator[tuple[str, Tensor, Frontier]]:
+    """Each policy's frontier on each fold, fitted on the other ones, and (N,) which samples are of the fold."""
+    fold_N = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed)) % FOLDS
     for fold in range(FOLDS):
         rest, left_out = bank.rows(fold_N != fold), bank.rows(fold_N == fold)
         mean = average(rest)
         for one in candidates:
-            judged[one.name][fold_N == fold] = judge(frontier(left_out, *one.fitted(rest, mean, unit), unit))
-    return judged
+            yield one.name, fold_N == fold, frontier(left_out, *one.fitted(rest, mean, unit), unit)
 
 
 def quality_at_cost(curve: Frontier, cost: float) -> Tensor:

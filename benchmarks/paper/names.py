@@ -8,6 +8,7 @@ from collections.abc import Iterable
 ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
 IRENE, FOLDS = "irene at 1.3", "irene at 1.3 out-of-fold"  # labels of runs
 INDEPENDENT, DISTILLED = "independent", "distilled"  # trainings of cascades
+MORE = "distilled and more independent"  # large ones
 NUMBERS = {1: "one", 2: "two", 3: "three"}
 TITLES = {
     "cifar10": "CIFAR-10",

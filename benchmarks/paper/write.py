@@ -15,14 +15,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import RESULTS, ROOT, asked_to_check, filled, write_or_check
-from names import seeds, setting_title, title
+from names import in_short, seeds, setting_title, title
 from pages import beyond_text, latency_text, searched_text, tables, taught_text
-from pages.conclusions import best_cascade, conclusions
+from pages.conclusions import TRAINED, best_cascades, conclusions
 from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
-from pages.rows import networks, spread, taught
+from pages.rows import networks, spread
 
 HERE = Path(__file__).resolve().parent
 IRENE_RUN = re.compile(r"cifar\d+-resnet\d+-irene-s\d+-e\d+")
+HEADLINE_DATA = ("cifar10", "cifar100")
 HEADLINE = re.compile(r"(<!-- headline -->\n).*?(<!-- /headline -->)", re.DOTALL)
 
 
@@ -43,21 +44,27 @@ def main() -> None:
 
 
 def headline(study: dict[str, Any]) -> str:
-    cascade = best_cascade(study["small_first"], "cifar10")
-    small, epochs = title(cascade["members"][0]), cascade["epochs"]
-    how = ", which taught them" if taught(cascade) else ""
+    """Cascades of each training at two costs, beside one large network and three, on both data sets."""
+    by_dataset = {dataset: best_cascades(study["small_first"], dataset) for dataset in HEADLINE_DATA}
+    first = by_dataset[HEADLINE_DATA[0]]
     lines = [
-        f"CIFAR-10, two {small} in front of three ResNet-18{how}, {epochs} epochs on one H200; cost in FLOPs of one",
-        "ResNet-18 ([all figures and the commands that give them](docs/results.md)):",
+        f"CIFAR, {first[0]['epochs']} epochs on one H200, {seeds(first[0]['seeds'])}; cost in FLOPs of one ResNet-18",
+        "([all figures and the commands that give them](docs/results.md)):",
         "",
+        "| | cost | " + " | ".join(f"{title(dataset)} %" for dataset in HEADLINE_DATA) + " |",
+        "|---" * (2 + len(HEADLINE_DATA)) + "|",
     ]
-    lines += [f"| | accuracy % ({seeds(cascade['seeds'])}) | cost |", "|---|---|---|"]
     for method, name, cost in (("single", "one ResNet-18", 1), ("average", "three ResNet-18, averaged", 3)):
-        rows = networks(study["rows"], cascade, "resnet18", method)
-        lines.append(f"| {name} | {spread(rows, 'accuracy', 100)} | {cost:.2f} |")
-    for asked in ("0.3", "0.5"):
-        accuracy = 100 * cascade["policies"]["selector"][asked]["accuracy"]
-        lines.append(f"| **small-first cascade, learned halting** | **{accuracy:.2f}** | **{float(asked):.2f}** |")
+        found = [networks(study["rows"], cascades[0], "resnet18", method) for cascades in by_dataset.values()]
+        lines.append(f"| {name} | {cost:.2f} | " + " | ".join(spread(rows, "accuracy", 100) for rows in found) + " |")
+    for cascade in first:
+        alike = [
+            next(one for one in cascades if one["training"] == cascade["training"]) for cascades in by_dataset.values()
+        ]
+        name = f"{in_short(cascade['members'])}, {TRAINED[cascade['training']]}"
+        for asked in ("0.25", "0.5"):
+            cells = [f"**{100 * one['policies']['selector'][asked]['accuracy']:.2f}**" for one in alike]
+            lines.append(f"| **cascade**: {name} | **{float(asked):.2f}** | {' | '.join(cells)} |")
     lines += ["", latency_text.in_half_the_time(latency_text.load_files())]
     lines += ["", f"![{CAPTIONS[SMALL_FIRST]}](docs/figures/{file_name(SMALL_FIRST, 'cifar10')})"]
     return "\n".join(lines) + "\n"

@@ -13,12 +13,12 @@ from names import DISTILLED, INDEPENDENT, IRENE, number, seeds, setting_title, t
 from pages import beyond_text
 from pages.rows import (
     Row,
-    before_three,
+    grouped,
     load_paper,
     mean_of,
     networks,
     of_setting,
-    taught,
+    sums_up,
     utility_of,
     worth_showing,
 )
@@ -35,7 +35,7 @@ def conclusions(study: dict[str, Any], beyond: dict[str, Any]) -> str:
     said = [irene_sentence(slug, about, rows) for slug, about in study["against"].items()]
     said += [folds_sentence(slug, about) for slug, about in study["against"].items() if "folds" in about]
     said += recipe_sentences(rows)
-    said += [cascade_sentence(one, rows) for one in study["small_first"] if before_three(one) or taught(one)]
+    said += [cascade_sentence(one, rows) for one in study["small_first"] if sums_up(one)]
     said += beyond_text.sentences(beyond)
     return "\n".join(f"- {sentence}" for sentence in said)
 
@@ -115,10 +115,12 @@ def recipe_sentences(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def best_cascade(cascades: Sequence[Row], dataset: str) -> Row:
-    """That of two small members and three large ones which is most worth showing, the small ones taught if can be."""
-    here = [one for one in cascades if one["dataset"] == dataset and before_three(one)]
-    return max(here, key=lambda one: (worth_showing(one), taught(one)))
+def best_cascades(cascades: Sequence[Row], dataset: str) -> list[Row]:
+    """Of each training the cascade that is most worth showing, if none of another training is more so."""
+    here = [one for one in cascades if one["dataset"] == dataset and sums_up(one)]
+    worth = max(map(worth_showing, here))
+    found = grouped([one for one in here if worth_showing(one) == worth], "training")
+    return [alike[0] for alike in found.values()]
 
 
 def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:

@@ -14,7 +14,7 @@ from names import DISTILLED, INDEPENDENT, in_short, seeds, title
 from irene.evaluation import studies
 from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
 from pages import latency_figure
-from pages.rows import before_three, mean_of, select, taught, worth_showing
+from pages.rows import mean_of, select, sums_up, worth_showing
 
 STUDY = Path(__file__).resolve().parents[1]
 SMALL_FIRST = "small-first"
@@ -86,9 +86,10 @@ def other_networks(rows: list[dict[str, Any]], members: list[str], epochs: int) 
 
 
 def chosen(cascades: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those most worth showing, before three large members."""
-    kept = max(worth_showing(one) for one in cascades)
-    return [one for one in cascades if worth_showing(one) == kept and one["members"].count(one["members"][-1]) == 3]
+    """Those that sum up what there is, and of these the ones most worth showing."""
+    found = [one for one in cascades if sums_up(one)]
+    kept = max(map(worth_showing, found))
+    return [one for one in found if worth_showing(one) == kept]
 
 
 @styled
@@ -141,5 +142,4 @@ def _cascade(axes: Axes, cascade: dict[str, Any], colour: str) -> None:
         ms=4,
         label=f"{in_short(cascade['members'])}: {cascade['training']}, {seeds(cascade['seeds'])}",
     )
-    if before_three(cascade) and not taught(cascade):
-        axes.fill_between(cost, low, high, color=colour, alpha=0.1, lw=0)
+    axes.fill_between(cost, low, high, color=colour, alpha=0.1, lw=0)

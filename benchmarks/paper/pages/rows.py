@@ -80,10 +80,10 @@ def networks(rows: Sequence[Row], cascade: Row, backbone: str, method: str) -> l
     return [row for row in found if row["seed"] in cascade["which_seeds"]]
 
 
-def before_three(cascade: Row) -> bool:
-    """Whether two small members stand before the ensemble of three that it is compared with."""
+def sums_up(cascade: Row) -> bool:
+    """Whether sentences and pictures are of it: two small members before three large ones, or all of a distillation."""
     small, large = cascade["members"][0], cascade["members"][-1]
-    return bool(cascade["members"] == [small] * 2 + [large] * 3)
+    return bool(cascade["whole_run"] if taught(cascade) else cascade["members"] == [small] * 2 + [large] * 3)
 
 
 def taught(cascade: Row) -> bool:

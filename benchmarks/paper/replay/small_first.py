@@ -49,16 +49,26 @@ class Part(NamedTuple):
 
 
 class SmallFirst(NamedTuple):
-    """A cascade of small networks and then large ones, of as many epochs each: both parts of it for each seed."""
+    """A cascade of small networks and then large ones, of as many epochs each: its parts, cheapest first, by seed."""
 
     large: Setting
     training: str
-    parts: list[tuple[Part, Part]]
+    parts: list[tuple[Part, ...]]
+
+    @property
+    def whole_run(self) -> bool:
+        """Whether it is all members of a run, and not of several runs or some of one."""
+        parts = self.parts[0]
+        return {part.run for part in parts} == {parts[0].run} and self.members == parts[0].run.backbones
+
+    @property
+    def members(self) -> list[str]:
+        return [part.backbone for part in self.parts[0] for _ in part.members]
 
     def banks(self) -> Iterator[tuple[Bank, Bank]]:
         """What the members answer on held-out and on test images, for each seed."""
-        for few, many in self.parts:
-            heldout, test = (joined(few.bank(split), many.bank(split)) for split in ("heldout", "test"))
+        for parts in self.parts:
+            heldout, test = (joined(*(part.bank(split) for part in parts)) for split in ("heldout", "test"))
             yield heldout, test
 
 
@@ -81,27 +91,28 @@ def independent(study: Study, large: Setting, averages: Sequence[Packed]) -> Ite
         smalls = of_heldout(study.of(large._replace(backbone=backbone), "average"))
         pairs = list(zip(*common_seeds(smalls, averages), strict=True))
         for few, many in COUNTS if pairs else ():
-            parts = [(Part(one, backbone, few), Part(other, LARGE, many)) for one, other in pairs]
-            yield SmallFirst(large, INDEPENDENT, parts)
+            yield SmallFirst(
+                large, INDEPENDENT, [(Part(one, backbone, few), Part(other, LARGE, many)) for one, other in pairs]
+            )
 
 
 def distilled(study: Study, large: Setting, averages: Sequence[Packed]) -> Iterator[SmallFirst]:
-    """The small members of a distillation, one kind at a time, before the large ones that taught them."""
+    """The small members of a distillation, one kind at a time and all, before the large ones that taught them."""
     for setting in study.settings():
         kinds = Counter(setting.backbone.split("+"))
         if setting._replace(backbone=LARGE) != large or LARGE not in kinds:
             continue
         runs, _ = common_seeds(of_heldout(study.of(setting, "distil")), averages)
-        for backbone, count in kinds.items() if runs else ():
-            if backbone != LARGE:
-                parts = [(Part(run, backbone, count), Part(run, LARGE, kinds[LARGE])) for run in runs]
-                yield SmallFirst(large, DISTILLED, parts)
+        small = [name for name in kinds if name != LARGE]
+        for some in [[name] for name in small] + [small] * (len(small) > 1) if runs else ():
+            parts = [tuple(Part(run, name, kinds[name]) for name in (*some, LARGE)) for run in runs]
+            yield SmallFirst(large, DISTILLED, parts)
 
 
 def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
     """Accuracy of policies at a ladder of FLOPs, everything fitted on held-out images."""
     large, training, parts = cascade
-    small, unit = (part.flops for part in parts[0])
+    small, unit = parts[0][0].flops, parts[0][-1].flops
     costs = [cost for cost in COSTS if cost * unit > small]  # no less than the first member can be had
     right: dict[str, dict[float, list[Tensor]]] = {name: {cost: [] for cost in costs} for name in POLICIES}
     whole = []
@@ -117,10 +128,11 @@ def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
     return {
         "dataset": large.dataset,
         "epochs": large.epochs,
-        "members": [part.backbone for part in parts[0] for _ in part.members],
+        "members": cascade.members,
+        "whole_run": cascade.whole_run,
         "training": training,
         "seeds": len(parts),
-        "which_seeds": [few.run.seed for few, _ in parts],
+        "which_seeds": [some[0].run.seed for some in parts],
         "small_flops": small / unit,
         "whole": fmean(whole),
         "policies": {

@@ -7,7 +7,12 @@ from collections.abc import Iterable
 
 ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
 IRENE, FOLDS = "irene at 1.3", "irene at 1.3 out-of-fold"  # labels of runs
-INDEPENDENT, DISTILLED = "independent", "distilled"  # trainings of cascades
+INDEPENDENT, TOGETHER, DISTILLED = "independent", "together", "distilled"  # trainings of cascades
+TRAINED = {
+    INDEPENDENT: "trained independently",
+    TOGETHER: "trained together",
+    DISTILLED: "the small ones taught by the large ones",
+}
 MORE = "distilled and more independent"  # large ones
 NUMBERS = {1: "one", 2: "two", 3: "three"}
 TITLES = {

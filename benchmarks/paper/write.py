@@ -15,9 +15,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import RESULTS, ROOT, asked_to_check, filled, write_or_check
-from names import in_short, seeds, setting_title, title
+from names import TRAINED, in_short, seeds, setting_title, title
 from pages import beyond_text, latency_text, searched_text, tables, taught_text
-from pages.conclusions import TRAINED, best_cascades, conclusions
+from pages.conclusions import best_cascades, conclusions
 from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
 from pages.rows import networks, spread
 

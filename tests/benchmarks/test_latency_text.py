@@ -83,6 +83,35 @@ def test_seeds_are_one_cascade(files: dict[str, Any]) -> None:
     assert text.endswith("\n\n")
 
 
+def test_cascades_of_some_members_of_a_run_are_other_cascades(files: dict[str, Any]) -> None:
+    run = "cifar10-resnet32_resnet18-distil-s0-e60"
+    taught = [
+        latency_text.with_kind(network(0, "eager", run=run, joint=True, backbones=BACKBONES[first:]))
+        for first in (0, 1)
+    ]
+    together = {**files["cpu"], "networks": [*files["cpu"]["networks"], *taught]}
+    text = latency_text.section({"cpu": together})
+    assert [line for line in text.splitlines() if line.startswith("####")] == [
+        "#### R32, R32, R18, R18, trained independently, 60 and 30 epochs, 2 seeds",
+        "#### R32, R32, R18, R18, the small ones taught by the large ones, 60 epochs, one seed",
+        "#### R32, R18, R18, the small ones taught by the large ones, 60 epochs, one seed",
+    ]
+
+
+def test_half_the_time_is_that_of_taught_members_where_it_was_measured(files: dict[str, Any]) -> None:
+    def asked(one: dict[str, Any], accuracy: float) -> dict[str, Any]:
+        return {**row(0, 0.5, accuracy, 0.4, unit="ms", backend="onnx:int8"), **one}
+
+    cpu = {**files["cpu"], "rows": [latency_text.with_kind(asked({}, 0.935))]}
+    assert "trained independently, 60 and 30 epochs, one seed" in latency_text.in_half_the_time({"cpu": cpu})
+    about = {"run": "cifar10-resnet32_resnet18-distil-s0-e60", "joint": True}
+    cpu["networks"] = [*cpu["networks"], latency_text.with_kind({**network(0, "onnx:int8"), **about})]
+    cpu["rows"] = [*cpu["rows"], latency_text.with_kind(asked(about, 0.955))]
+    said = latency_text.in_half_the_time({"cpu": cpu})
+    assert "the small ones taught by the large ones, 60 epochs, one seed" in said
+    assert "it takes 0.40 of it and is right on 95.50 % of the images" in said
+
+
 def test_the_fastest_row_that_is_as_accurate_is_named(files: dict[str, Any]) -> None:
     text = latency_text.section(files)
     assert "- eager: as one ResNet-18 in 0.45 (0.31 FLOPs, selector); as three averaged at none of these costs." in text

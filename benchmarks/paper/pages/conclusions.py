@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from comparison import gain
-from names import DISTILLED, INDEPENDENT, IRENE, number, seeds, setting_title, title
+from names import IRENE, TRAINED, number, seeds, setting_title, title
 
 from pages import beyond_text
 from pages.rows import (
@@ -24,10 +24,6 @@ from pages.rows import (
 )
 
 MARGIN = title("margin")
-TRAINED = {
-    INDEPENDENT: "trained independently",
-    DISTILLED: "the small ones taught by the large ones",
-}
 
 
 def conclusions(study: dict[str, Any], beyond: dict[str, Any]) -> str:

@@ -33,7 +33,7 @@ def lines(rows: Sequence[Row]) -> dict[str, list[Row]]:
     backends = {row["backend"] for row in rows}
     found: dict[str, list[Row]] = {}
     for (_, backend), here in grouped(rows, "kind", "backend").items():
-        name = f"{in_short(here[0]['backbones'])}, {'together' if here[0]['joint'] else 'independent'}"
+        name = f"{in_short(here[0]['backbones'])}, {here[0]['training']}"
         by_policy = grouped(here, "policy")
         learned = next((policy for policy in POLICIES if (policy,) in by_policy), None)
         for (policy,), points in by_policy.items():

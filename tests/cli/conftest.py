@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from irene.cli import main
 
@@ -93,3 +94,18 @@ def table_run(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = ("--data", f"csv:{files / 'table.csv'}", "--target", "kind")
     assert main(["train", "average", *data, "--members", "2", "--out", str(folder), *FAST]) == 0
     return folder
+
+
+@pytest.fixture(scope="session")
+def photo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on dark and light images, in the folder beside them."""
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for name, level in (("dark", 40), ("light", 200)):
+        (folder / "photos" / name).mkdir(parents=True)
+        for number in range(12):
+            pixels = rng.integers(level - 30, level + 30, (6, 6), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / "photos" / name / f"{number:02}.png")
+    flags = ["--members", "2", "--epochs", "5", "--batch-size", "8", "--out", str(folder / "run")]
+    assert main(["train", "average", "--data", f"folder:{folder / 'photos'}", *flags]) == 0
+    return folder / "run"

@@ -45,6 +45,11 @@ def test_table(irene: Irene, run_folder: Path) -> None:
     assert done.err.startswith("timing eager:bf16 in batches of 2: 5 rows of 0 s or more")
 
 
+def test_quick_takes_the_seconds_it_is_given(irene: Irene, run_folder: Path) -> None:
+    done = irene("bench", run_folder, "--quick", "--batch", "2", "--seconds", "0.01")
+    assert done.err.startswith("timing eager in batches of 2: 5 rows of 0.01 s or more")
+
+
 def test_a_run_that_never_stops_early_is_timed_at_a_cost(irene: Irene, table_run: Path) -> None:
     done = irene("bench", table_run, "--quick", "--batch", "16", "--cost", "1.5", "--json")
     assert done.json["policy"] == "margin"

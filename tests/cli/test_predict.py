@@ -5,45 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import json
-import signal
-import subprocess
-import sys
-import time
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
 import pytest
 import torch
-from PIL import Image
-from pyarrow import parquet
 
-from irene.cli import main
-from irene.cli.predict_files import Parts
 from irene.run import Run
+from irene.runtime.backend import installed_backends
 
 Irene = Callable[..., Any]
 
 
 def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
-
-
-@pytest.fixture(scope="session")
-def photo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on dark and light images, in the folder beside them."""
-    folder = tmp_path_factory.mktemp("photos")
-    rng = np.random.default_rng(0)
-    for name, level in (("dark", 40), ("light", 200)):
-        (folder / "photos" / name).mkdir(parents=True)
-        for number in range(12):
-            pixels = rng.integers(level - 30, level + 30, (6, 6), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / "photos" / name / f"{number:02}.png")
-    flags = ["--members", "2", "--epochs", "5", "--batch-size", "8", "--out", str(folder / "run")]
-    assert main(["train", "average", "--data", f"folder:{folder / 'photos'}", *flags]) == 0
-    return folder / "run"
 
 
 def test_arrays(irene: Irene, run_folder: Path, files: Path) -> None:
@@ -120,64 +98,19 @@ def test_out_and_format(irene: Irene, run_folder: Path, files: Path, tmp_path: P
     assert said["mean_members"] == pytest.approx(sum(int(row["members_used"]) for row in rows) / 240)
 
 
-def test_parquet_in_and_out(irene: Irene, run_folder: Path, files: Path, tmp_path: Path) -> None:
-    inputs = np.load(files / "points.npz")["x"].astype(np.float32)
-    parquet.write_table(pyarrow.table({"note": ["-"] * 240, "x": list(inputs)}), tmp_path / "in.parquet")
-    text = irene("predict", run_folder, files / "points.npz", "--probs").out
-    out = tmp_path / "out.parquet"
-    done = irene("predict", run_folder, tmp_path / "in.parquet", "--probs", "--out", out, "--batch-size", "3")
-    assert (done.code, done.out) == (0, "")
-    found = parquet.read_table(out).to_pylist()
-    expected = rows_of(text)
-    assert list(found[0]) == list(expected[0])
-    assert [row["row"] for row in found] == list(range(240))
-    for name, kind in (("label", int), ("class", str), ("members_used", int)):
-        assert [row[name] for row in found] == [kind(row[name]) for row in expected]
-    assert [row["p_1"] for row in found] == pytest.approx([float(row["p_1"]) for row in expected], abs=2e-6)
-
-
-def test_a_parquet_table_by_the_columns_of_training(irene: Irene, table_run: Path, tmp_path: Path) -> None:
-    (tmp_path / "new.csv").write_text("size,colour\n0.1,red\n2.2,blue\n2.5,violet\n")
-    table = pyarrow.table({"colour": ["red", "blue", "violet"], "size": [0.1, 2.2, 2.5], "more": [1, 2, 3]})
-    parquet.write_table(table, tmp_path / "new.parquet")
-    expected = irene("predict", table_run, tmp_path / "new.csv", "--json").json["predictions"]
-    found = irene("predict", table_run, tmp_path / "new.parquet", "--json").json["predictions"]
-    assert [row | {"file": ""} for row in found] == [row | {"file": ""} for row in expected]
-
-
-def test_parquet_with_images(irene: Irene, photo_run: Path, tmp_path: Path) -> None:
-    paths = sorted((photo_run.parent / "photos").rglob("*.png"))
-    contents = [path.read_bytes() for path in paths]
-    pixels = [np.array(Image.open(path)).tolist() for path in paths]
-    parquet.write_table(pyarrow.table({"image": contents}), tmp_path / "bytes.parquet")
-    structs = [{"bytes": content, "path": None} for content in contents]
-    parquet.write_table(pyarrow.table({"image": structs}), tmp_path / "structs.parquet")
-    parquet.write_table(pyarrow.table({"x": pixels}), tmp_path / "lists.parquet")
-    expected = [row["probability"] for row in irene("predict", photo_run, *paths, "--json").json["predictions"]]
-    for name in ("bytes", "structs", "lists"):
-        found = irene("predict", photo_run, tmp_path / f"{name}.parquet", "--json").json["predictions"]
-        assert [row["probability"] for row in found] == pytest.approx(expected, abs=2e-6)
-
-
-def test_parquet_files_that_do_not_fit(
-    irene: Irene, run_folder: Path, table_run: Path, photo_run: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and no more")
-    for run, name, columns, words in (
-        (run_folder, "names", {"a": [1.0]}, "has the columns a: expected x, of lists of numbers"),
-        (run_folder, "short", {"x": [[1.0, 2.0]]}, "lists that are no samples of shape (5,)"),
-        (run_folder, "ragged", {"x": [[1.0] * 5, [1.0]]}, "lists that are no samples of shape (5,)"),
-        (run_folder, "hole", {"x": [[1.0] * 5, None]}, "row 1, column 'x': the value is missing"),
-        (run_folder, "none", {"x": pyarrow.array([], pyarrow.list_(pyarrow.float32()))}, "holds no samples"),
-        (table_run, "column", {"size": [1.0]}, "has no column 'colour'"),
-        (table_run, "cell", {"size": [1.0, None], "colour": ["red", "red"]}, "row 1, column 'size': expected a number"),
-        (photo_run, "text", {"image": ["no bytes"]}, "must hold the bytes of an image file"),
-        (photo_run, "noise", {"image": [b"no image"]}, "row 0: the image cannot be read as an image"),
-    ):
-        parquet.write_table(pyarrow.table(columns), tmp_path / f"{name}.parquet")
-        assert words in irene("predict", run, tmp_path / f"{name}.parquet").mistake
-    assert "cannot be read as a parquet file" in irene("predict", run_folder, tmp_path / "broken.parquet").mistake
-    assert "name a file with --out" in irene("predict", run_folder, tmp_path, "--format", "parquet").mistake
+def test_what_is_read_is_not_written_over(irene: Irene, run_folder: Path, files: Path, tmp_path: Path) -> None:
+    points = Path(shutil.copy(files / "points.npz", tmp_path / "points.npz"))
+    before = points.read_bytes()
+    (tmp_path / "link.npz").symlink_to(points)
+    for out in (points, tmp_path / "." / "points.npz", tmp_path / "link.npz"):
+        mistake = irene("predict", run_folder, points, "--out", out, "--format", "csv").mistake
+        assert "is one of the files to read" in mistake
+    assert points.read_bytes() == before
+    for name in ("answers", "answers.npz", "answers.csv.gz"):
+        mistake = irene("predict", run_folder, points, "--out", tmp_path / name).mistake
+        assert "ends in none of .csv, .jsonl, .json, .parquet: rename it, or say what to write by --format" in mistake
+    assert irene("predict", run_folder, points, "--out", tmp_path / "answers", "--format", "jsonl").code == 0
+    assert json.loads((tmp_path / "answers").read_text().splitlines()[0])["row"] == 0
 
 
 def test_runs_with_a_gate_have_no_order_to_stream(irene: Irene, files: Path, tmp_path: Path) -> None:
@@ -188,79 +121,30 @@ def test_runs_with_a_gate_have_no_order_to_stream(irene: Irene, files: Path, tmp
     inputs = torch.from_numpy(np.load(points)["x"]).float()
     assert [int(row["label"]) for row in rows] == Run.open(tmp_path / "run").predictor().predict(inputs).labels.tolist()
     mistake = irene("predict", tmp_path / "run", points, "--backend", "eager:bf16").mistake
-    assert "a moe run that picks members for each sample runs on the eager backend alone, got eager:bf16" in mistake
+    assert f"the gate of {tmp_path / 'run'} picks the members of each sample" in mistake
+    assert "they run on the eager backend alone, got eager:bf16" in mistake
 
 
-@pytest.fixture
-def many(tmp_path: Path) -> Path:
-    """Samples for thirty chunks of 64 batches with one sample each."""
-    np.savez(tmp_path / "many.npz", x=np.random.default_rng(0).normal(size=(1920, 5)) * 2)
-    return tmp_path / "many.npz"
-
-
-def test_killed_and_resumed_equals_uninterrupted(irene: Irene, run_folder: Path, many: Path) -> None:
-    whole, resumed = many.with_name("whole.csv"), many.with_name("resumed.csv")
-    assert irene("predict", run_folder, many, "--out", whole, "--batch-size", "1").code == 0
-    call = ["predict", str(run_folder), str(many), "--out", str(resumed), "--batch-size", "1"]
-    kill_at(many.with_name("resumed.csv.parts") / "000003.csv", call)
-    assert not resumed.exists()
-    assert "go on with --resume, or remove it" in irene(*call).mistake
-    assert "was begun with other files or options" in irene(*call, "--probs", "--resume").mistake
-    done = irene(*call, "--resume")
-    assert done.code == 0
-    assert "1,920 samples" in done.err
-    assert resumed.read_bytes() == whole.read_bytes()
-    assert not list(many.parent.glob("*.parts"))
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_other_formats_are_resumed_too(
-    irene: Irene, run_folder: Path, many: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+def test_a_point_that_skips_members_has_no_order_to_stream(
+    irene: Irene, run_folder: Path, files: Path, tmp_path: Path
 ) -> None:
-    whole, resumed = many.with_name(f"whole.{ending}"), many.with_name(f"resumed.{ending}")
-    call = ("predict", run_folder, many, "--batch-size", "10", "--out")
-    assert irene(*call, whole).code == 0
-    add = Parts.add
-
-    def interrupted(parts: Parts, records: list[dict[str, Any]]) -> None:
-        if parts.done.parts == 2:
-            raise KeyboardInterrupt
-        add(parts, records)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Parts, "add", interrupted)
-        done = irene(*call, resumed)
-    assert done.code == 130
-    assert done.err.splitlines()[-2:] == ["go on with the same command and --resume", "irene: interrupted"]
-    assert irene(*call, resumed, "--resume").code == 0
-    if ending == "parquet":
-        assert parquet.read_table(resumed).equals(parquet.read_table(whole))
-    else:
-        assert resumed.read_bytes() == whole.read_bytes()
+    run = Path(shutil.copytree(run_folder, tmp_path / "run"))
+    assert irene("calibrate", run, "--cost", "1.5", "--policy", "skipping", "--name", "quick").code == 0
+    call = ("predict", run, files / "points.npz", "--point", "quick")
+    assert irene(*call).code == 0
+    assert "the skipping policy of quick picks the members of each sample" in irene(*call, "--backend", "onnx").mistake
 
 
-def kill_at(sign: Path, call: list[str]) -> None:
-    """Run the command in a process of its own, and kill it as soon as a file is there."""
-    process = subprocess.Popen([sys.executable, "-m", "irene", *call], stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(6000):
-            assert process.poll() is None, "finished before it was killed"
-            if sign.exists():
-                break
-            time.sleep(0.01)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert process.returncode == -signal.SIGKILL
-
-
-def test_resume_needs_a_file(irene: Irene, run_folder: Path, files: Path, tmp_path: Path) -> None:
-    points = files / "points.npz"
-    assert "name it with --out" in irene("predict", run_folder, points, "--resume").mistake
-    (tmp_path / "a.csv.parts").mkdir()
-    mistake = irene("predict", run_folder, points, "--out", tmp_path / "a.csv", "--resume").mistake
-    assert "was not left by irene predict" in mistake
-    assert irene("predict", run_folder, points, "--out", tmp_path / "b.csv", "--resume").code == 0
+@pytest.mark.parametrize("backend", ["onnx", "openvino", "compile"])
+def test_every_backend_answers_alike(irene: Irene, run_folder: Path, files: Path, backend: str) -> None:
+    if backend not in installed_backends():
+        pytest.skip(f"{backend} is not installed")
+    call = ("predict", run_folder, files / "points.npz", "--batch-size", "64", "--json")
+    expected = irene(*call).json["predictions"]
+    found = irene(*call, "--backend", backend).json["predictions"]
+    for name in ("row", "class", "members_used"):
+        assert [row[name] for row in found] == [row[name] for row in expected]
+    assert [row["probability"] for row in found] == pytest.approx([row["probability"] for row in expected], abs=1e-5)
 
 
 def test_backends(irene: Irene, run_folder: Path, files: Path) -> None:

@@ -94,6 +94,26 @@ def test_new_rows_are_encoded_like_the_training_table(tmp_path: Path) -> None:
         read_features(new, data.columns)
 
 
+def test_categories_are_known_in_other_spellings(tmp_path: Path) -> None:
+    columns = [Column("flag", ("no", "true")), Column("code", ("1", "1.0", "NA", "Yes"))]
+    new = tmp_path / "new.csv"
+    cells = ["true,1", "TRUE,1.0", "no,1.00", "No,yes", "False,", "true,?"]
+    new.write_text("\n".join(["flag,code", *cells]))
+    told: list[tuple[str, str]] = []
+    found = read_features(new, columns, unseen=lambda name, words: told.append((name, words)))
+    assert found.tolist() == [
+        [0, 1, 1, 0, 0, 0],
+        [0, 1, 0, 1, 0, 0],
+        [1, 0, 1, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 1, 0],
+        [0, 1, 0, 0, 1, 0],
+    ]
+    assert [name for name, _ in told] == ["flag", "code"]
+    assert "row 4 (line 5), column 'flag': 'No' was not seen in training" in told[0][1]
+    assert "row 4 (line 5), column 'code': 'yes' was not seen in training" in told[1][1]
+
+
 @pytest.mark.parametrize("target", [None, "z"])
 def test_the_target_must_be_a_column(tmp_path: Path, target: str | None) -> None:
     with pytest.raises(OptionError, match=r"--target with one of the columns of .*: id, size, colour, y"):

@@ -36,7 +36,10 @@ def bench(
             "policy that does.",
         ),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0, help="How long each mode is timed at each batch size.")] = 1.0,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0, help="How long each mode is timed at each batch size; by default 1, 0 with --quick."),
+    ] = None,
     growth: Annotated[bool, typer.Option("--growth", help="Also time 1 to 32 members, and more samples.")] = False,
     out: Annotated[Path | None, typer.Option(help="Draw the figures into this .svg, .png or .pdf file.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Two small batches on one backend, to try it out.")] = False,
@@ -67,8 +70,9 @@ def bench(
     with speaking(json) as output:
         check_picture(out)
         run, picked = Run.open(folder), pick_device(device)
-        chosen: dict[str, Any] = {"backends": benching.default_backends(picked), "seconds": seconds}
+        chosen: dict[str, Any] = {"backends": benching.default_backends(picked)}
         chosen |= QUICK if quick else {}
+        chosen |= {"seconds": seconds} if seconds is not None else {}
         chosen |= {"batches": tuple(batch)} if batch else {}
         chosen |= {"backends": tuple(backend)} if backend else {}
         options = benching.BenchOptions(**chosen)

@@ -40,5 +40,7 @@ def drift(
 
     with speaking(json) as output:
         run = Run.open(folder)
-        found = check(run, point, data, device=pick_device(device), target=target, task=task, root=root)
+        found = check(
+            run, point, data, device=pick_device(device), target=target, task=task, root=root, warn=output.warn
+        )
         show_drift(run, point, found, output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.calibration.drift import Drift, check_drift
-from irene.cli.inputs import read_rows
+from irene.cli.inputs import find_files, read_rows
 from irene.cli.loading import load_data
 from irene.cli.output import Output
 from irene.cli.tables import pairs
@@ -36,6 +36,7 @@ def check(
     target: str | None,
     task: str | None,
     root: Path | None,
+    warn: Callable[[str], None],
 ) -> Drift:
     """Compare what an operating point does on data with what it did when it was calibrated."""
     point = run.point(name)
@@ -45,7 +46,7 @@ def check(
     cascade = run.cascade(device, point=name)
     parts = []
     for one in data:
-        for inputs in _inputs(run, one, device, target=target, task=task, root=root):
+        for inputs in _inputs(run, one, device, target=target, task=task, root=root, warn=warn):
             parts.append(cascade.predict(inputs.to(device)))
     if not parts:
         raise DataError(f"{', '.join(data)}: holds no samples to check")
@@ -81,11 +82,19 @@ def _outputs(run: Run, path: Path) -> Bank:
 
 
 def _inputs(
-    run: Run, one: str, device: torch.device, *, target: str | None, task: str | None, root: Path | None
+    run: Run,
+    one: str,
+    device: torch.device,
+    *,
+    target: str | None,
+    task: str | None,
+    root: Path | None,
+    warn: Callable[[str], None],
 ) -> Iterator[Tensor]:
     path = Path(one)
     if path.exists() or (":" not in one and path.suffix):
-        for rows in read_rows([path], run.manifest["data"], batch_size=BATCH):
+        about = run.manifest["data"]
+        for rows in read_rows(find_files([path], about), about, batch_size=BATCH, warn=warn):
             yield rows.inputs
         return
     loaded = as_run_expects(run, load_data(one, target=target, task=task, root=root))

@@ -28,6 +28,10 @@ class Output:
         self.stdout = sys.stdout
         self.screen = Console(file=self.stdout, quiet=not leads())  # the result, for people
 
+    def warn(self, words: str) -> None:
+        """Say, beside the result, what may make it wrong."""
+        self.console.print(f"warning: {words}", markup=False, highlight=False, soft_wrap=True)
+
     def result(self, value: dict[str, Any], show: Callable[[Console], None]) -> None:
         """Say what came out: `value` as one line of JSON, or whatever `show` draws."""
         if not leads():

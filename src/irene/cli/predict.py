@@ -47,7 +47,9 @@ def predict(
     With --out, answers are kept chunk by chunk in a folder beside the file until all are there: a call that was
     interrupted goes on from there with --resume.
     """
-    from irene.cli.predict_files import Parts, identity, pick_format, print_all
+    from irene.cli.inputs import find_files
+    from irene.cli.predict_files import check_apart, pick_format, print_all
+    from irene.cli.predict_parts import Parts, identity
     from irene.cli.predict_progress import Progress
     from irene.cli.predictions import Answers, bucket_for
     from irene.devices import pick_device
@@ -56,40 +58,39 @@ def predict(
     from irene.run import Run
 
     with speaking(json) as output:
-        kind = pick_format(format, out)
         if resume and out is None:
             raise OptionError("--resume goes on with a file: name it with --out")
         if out is not None:
             check_writable(out)
+        kind = pick_format(format, out)
         run, picked = Run.open(folder), pick_device(device)
-
-        def warn(words: str) -> None:
-            output.console.print(f"warning: {words}", markup=False, highlight=False, soft_wrap=True)
-
-        bucket = bucket_for(run, files, picked, batch_size)
-        answers = Answers(run, picked, point=point, backend=backend, bucket=bucket, warn=warn)
+        found = find_files(files, run.manifest["data"])
+        if out is not None:
+            check_apart(out, found)
+        bucket = bucket_for(run, found, picked, batch_size)
+        answers = Answers(run, picked, point=point, backend=backend, bucket=bucket, warn=output.warn)
         with Progress(output.console) as progress:
             if out is not None:
-                asked = identity(run, files, kind, picked.type, backend, point, probs, bucket)
-                parts = Parts(out, kind, asked, resume=resume)
+                asked = identity(run, found, kind, picked.type, backend, point, probs, bucket)
+                parts = Parts(out, kind, asked, found, resume=resume)
                 progress.go_on(parts.done.samples, parts.done.members)
                 try:
-                    for chunk in answers.chunks(files, probs=probs, skip=parts.done.parts):
+                    for chunk in answers.chunks(found, probs=probs, skip=parts.done.parts):
                         parts.add([record for records in chunk for record in progress.seen(records)])
-                except KeyboardInterrupt:
-                    if parts.done.parts:
-                        output.console.print("go on with the same command and --resume", highlight=False)
+                    parts.join()
+                except BaseException:
+                    if parts.kept:
+                        output.console.print(parts.kept, highlight=False)
                     raise
-                parts.join()
             elif json:
-                chunks = answers.chunks(files, probs=probs)
-                found = [record for chunk in chunks for records in chunk for record in progress.seen(records)]
+                chunks = answers.chunks(found, probs=probs)
+                told = [record for chunk in chunks for records in chunk for record in progress.seen(records)]
             else:
-                chunks = answers.chunks(files, probs=probs)
+                chunks = answers.chunks(found, probs=probs)
                 print_all((progress.seen(records) for chunk in chunks for records in chunk), kind, output.stdout)
         value = {"run": str(folder), "samples": progress.samples, "mean_members": progress.mean_members}
         if json and out is None:
-            output.result({**value, "predictions": found}, lambda screen: None)
+            output.result({**value, "predictions": told}, lambda screen: None)
         elif json:
             output.result({**value, "samples_per_s": progress.samples_per_s, "out": str(out)}, lambda screen: None)
         else:

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from irene.cascade import Cascade
-from irene.cli.inputs import Rows, read_rows
-from irene.data.images import EXTENSIONS
+from irene.cli.inputs import Rows, is_image, read_rows
 from irene.errors import OptionError
 from irene.halting.skipping import Router
 from irene.models import Member
@@ -56,8 +55,10 @@ class Answers:
         if self._precision == "int8":
             raise OptionError("in int8 thresholds shift and have to be calibrated again: use irene export --int8")
         if self._cascade is None and backend != "eager":
+            whose = f"{predictor.rule.policy.name} policy" if isinstance(predictor, Cascade) else "gate"
             raise OptionError(
-                f"a {run.method} run that picks members for each sample runs on the eager backend alone, got {backend}"
+                f"the {whose} of {point or run.path} picks the members of each sample, so they have no order: they run "
+                f"on the eager backend alone, got {backend}"
             )
         self._streams: dict[torch.dtype, Stream] = {}
         self._warn = warn
@@ -68,7 +69,8 @@ class Answers:
 
         A chunk must be used up before the next is asked for.
         """
-        batches = read_rows(files, self.run.manifest["data"], batch_size=self.bucket, skip=skip * CHUNK)
+        about = self.run.manifest["data"]
+        batches = read_rows(files, about, batch_size=self.bucket, skip=skip * CHUNK, warn=self._warn)
         for first in batches:
             yield self._records(_with_first(first, islice(batches, CHUNK - 1)), probs=probs)
 
@@ -139,8 +141,7 @@ def bucket_for(run: Run, files: Sequence[Path], device: torch.device, asked: int
         return asked
     images = len(run.manifest["data"]["shape"]) == 3
     most = 64 if images and device.type == "cpu" else 1024
-    single = all(path.suffix.lower() in EXTENSIONS for path in files)
-    return min(most, len(files)) if single else most
+    return min(most, len(files)) if all(map(is_image, files)) else most
 
 
 def _with_first(first: Rows, others: Iterable[Rows]) -> Iterator[Rows]:

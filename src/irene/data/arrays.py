@@ -18,8 +18,11 @@ from irene.errors import DataError, OptionError
 from irene.types import Task
 
 
-def as_inputs(values: Any) -> Tensor:
-    """Inputs of all samples as uint8 images (N, C, H, W) or float32 features (N, ...)."""
+def as_inputs(values: Any, *, first: int = 0) -> Tensor:
+    """Inputs of all samples as uint8 images (N, C, H, W) or float32 features (N, ...).
+
+    An error names a sample by its number, counted from `first` on.
+    """
     array = as_array(values)
     if array.dtype.kind not in "fiub":
         raise DataError(f"inputs must be numbers, got {array.dtype}: turn names into numbers, or use csv:PATH")
@@ -32,7 +35,7 @@ def as_inputs(values: Any) -> Tensor:
         features = torch.from_numpy(array.astype(np.float32))
     if not bool(features.isfinite().all()):
         row = int((~features.isfinite()).nonzero()[0, 0])
-        raise DataError(f"sample {row} has an input that is not a finite number: correct or remove it")
+        raise DataError(f"sample {first + row} has an input that is not a finite number: correct or remove it")
     return channels_first(features) if features.ndim == 4 else features
 
 

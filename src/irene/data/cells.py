@@ -1,8 +1,9 @@
-"""The cells of a CSV file, and what its columns hold: numbers or text."""
+"""The cells of a table, and what its columns hold: numbers or text."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +17,15 @@ MISSING = frozenset({"", "?", "n/a", "na", "nan", "null", "none"})
 
 @dataclass(frozen=True)
 class Cells:
-    """A table of text cells with a name for every column and the file's line for every row."""
+    """A table of text cells, or a piece of one, with a name for every column."""
 
     path: Path
     names: tuple[str, ...]
-    rows: list[list[str]]
-    lines: list[int]
+    rows: Sequence[Sequence[str]]
+    lines: Sequence[int] = ()
+    """The file's line for every row, where it has lines."""
+    before: int = 0
+    """How many rows of the table come before these."""
 
     def column(self, name: str) -> list[str]:
         position = self.names.index(name)
@@ -29,7 +33,8 @@ class Cells:
 
     def place(self, row: int, name: str) -> str:
         """Where a cell is, for an error message."""
-        return f"{self.path}, row {row + 1} (line {self.lines[row]}), column {name!r}"
+        line = f" (line {self.lines[row]})" if self.lines else ""
+        return f"{self.path}, row {self.before + row + 1}{line}, column {name!r}"
 
 
 def read_cells(path: Path) -> Cells:
@@ -73,6 +78,16 @@ def as_number(cell: str) -> float | None:
 
 def is_missing(cell: str) -> bool:
     return cell.lower() in MISSING
+
+
+def meaning(cell: str) -> str | float | None:
+    """What a cell says, however it is written: 1 and 1.0 are the same, true and True, and all marks of nothing."""
+    if is_missing(cell):
+        return None
+    number = as_number(cell)
+    if number is not None:
+        return number
+    return cell.lower() if cell.lower() in ("true", "false") else cell
 
 
 def holds_text(cells: Cells, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from irene.data.arrays import aside_count, in_memory
-from irene.data.cells import Cells, holds_text, is_missing, numbers, read_cells
+from irene.data.cells import Cells, holds_text, is_missing, meaning, numbers, read_cells
 from irene.data.samples import Column, Data, Samples
 from irene.data.stratify import take_aside
 from irene.data.targets import Array, encode_targets
@@ -19,6 +19,8 @@ from irene.types import Task
 
 FEW_VALUES = 20  # whole numbers with no more distinct values than this are taken as classes
 MOST_CATEGORIES = 1000
+Unseen = Callable[[str, str], None]
+"""Is told of a text that is none of a column's categories: the column's name, and words that say where it stands."""
 
 
 def from_csv(
@@ -33,7 +35,7 @@ def from_csv(
 
     A target of text, or of whole numbers with 20 distinct values or fewer, means classification, any other
     regression, unless `task` says so. Categories of text columns are those of the training rows; a text seen
-    only elsewhere becomes all zeros.
+    only elsewhere becomes all zeros, unless it is one of them in another spelling, such as True for true.
     """
     cells = read_cells(Path(path))
     if target is None or target not in cells.names:
@@ -48,7 +50,7 @@ def from_csv(
     targets = encode_targets(raw, raw[:0], task=found, classes=classes)
     stay, aside = take_aside(targets.train, aside_count(len(raw), test_fraction), seed)
     columns = tuple(_column(cells, name, stay.tolist()) for name in names)
-    everything = Samples(_encode(cells, columns), targets.train, torch.arange(len(raw)))
+    everything = Samples(encode(cells, columns), targets.train, torch.arange(len(raw)))
     return in_memory(
         name=f"csv:{cells.path.name}",
         task=targets.task,
@@ -59,13 +61,23 @@ def from_csv(
     )
 
 
-def read_features(path: str | Path, columns: Sequence[Column]) -> Tensor:
+def read_features(path: str | Path, columns: Sequence[Column], *, unseen: Unseen | None = None) -> Tensor:
     """(N, features) the rows of a CSV file, encoded as the training table was; other columns are ignored."""
-    cells = read_cells(Path(path))
+    return encode(read_cells(Path(path)), columns, unseen=unseen)
+
+
+def encode(cells: Cells, columns: Sequence[Column], *, unseen: Unseen | None = None) -> Tensor:
+    """(N, features) the rows of a table by the columns of training."""
     missing = [column.name for column in columns if column.name not in cells.names]
     if missing:
         raise DataError(f"{cells.path} has no column {missing[0]!r}: the model was trained with it")
-    return _encode(cells, columns)
+    blocks = []
+    for column in columns:
+        if column.categories is None:
+            blocks.append(np.array(numbers(cells, column.name))[:, None])
+        else:
+            blocks.append(_one_hot(cells, column.name, column.categories, unseen))
+    return torch.from_numpy(np.concatenate(blocks, axis=1).astype(np.float32))
 
 
 def _target(cells: Cells, name: str, task: Task | None) -> tuple[Array, Task]:
@@ -98,12 +110,14 @@ def _column(cells: Cells, name: str, train_rows: list[int]) -> Column:
     return Column(name, categories)
 
 
-def _encode(cells: Cells, columns: Sequence[Column]) -> Tensor:
-    blocks = []
-    for column in columns:
-        if column.categories is None:
-            blocks.append(np.array(numbers(cells, column.name))[:, None])
-        else:
-            texts = np.array(cells.column(column.name))
-            blocks.append(texts[:, None] == np.array(column.categories)[None, :])
-    return torch.from_numpy(np.concatenate(blocks, axis=1).astype(np.float32))
+def _one_hot(cells: Cells, name: str, categories: Sequence[str], unseen: Unseen | None) -> Array:
+    """(N, categories) which category each row holds: the one written so, else the first that means the same."""
+    written = {category: position for position, category in enumerate(categories)}
+    meant = {meaning(category): position for category, position in reversed(written.items())}
+    texts = cells.column(name)
+    found = np.array([written[text] if text in written else meant.get(meaning(text), -1) for text in texts])
+    if unseen is not None and (found < 0).any():
+        row = int((found < 0).argmax())
+        unseen(name, f"{cells.place(row, name)}: {texts[row]!r} was not seen in training and counts as no category")
+    block: Array = found[:, None] == np.arange(len(categories))
+    return block

@@ -1,0 +1,147 @@
+"""A prediction that was interrupted goes on where it was, and ends as if it had not been."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from irene.cli.predict_parts import Parts
+
+Irene = Callable[..., Any]
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """Samples for thirty chunks of 64 batches with one sample each."""
+    np.savez(tmp_path / "many.npz", x=np.random.default_rng(0).normal(size=(1920, 5)) * 2)
+    return tmp_path / "many.npz"
+
+
+def test_killed_and_resumed_equals_uninterrupted(irene: Irene, run_folder: Path, many: Path) -> None:
+    whole, resumed = many.with_name("whole.csv"), many.with_name("resumed.csv")
+    assert irene("predict", run_folder, many, "--out", whole, "--batch-size", "1").code == 0
+    call = ["predict", str(run_folder), str(many), "--out", str(resumed), "--batch-size", "1"]
+    kill_at(many.with_name("resumed.csv.parts") / "000003.csv", call)
+    assert not resumed.exists()
+    assert "go on with --resume, or remove it" in irene(*call).mistake
+    assert "was begun with other files or options" in irene(*call, "--probs", "--resume").mistake
+    done = irene(*call, "--resume")
+    assert done.code == 0
+    assert "1,920 samples" in done.err
+    assert resumed.read_bytes() == whole.read_bytes()
+    assert not list(many.parent.glob("*.parts"))
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_other_formats_are_resumed_too(
+    irene: Irene, run_folder: Path, many: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, resumed = many.with_name(f"whole.{ending}"), many.with_name(f"resumed.{ending}")
+    call = ("predict", run_folder, many, "--batch-size", "10", "--out")
+    assert irene(*call, whole).code == 0
+    add = Parts.add
+
+    def interrupted(parts: Parts, records: list[dict[str, Any]]) -> None:
+        if parts.done.parts == 2:
+            raise KeyboardInterrupt
+        add(parts, records)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Parts, "add", interrupted)
+        done = irene(*call, resumed)
+    assert done.code == 130
+    kept = "1,280 answers are kept: go on behind them with the same command and --resume"
+    assert done.err.splitlines()[-2:] == [kept, "irene: interrupted"]
+    assert irene(*call, resumed, "--resume").code == 0
+    if ending == "parquet":
+        assert parquet.read_table(resumed).equals(parquet.read_table(whole))
+    else:
+        assert resumed.read_bytes() == whole.read_bytes()
+
+
+def kill_at(sign: Path, call: list[str]) -> None:
+    """Run the command in a process of its own, and kill it as soon as a file is there."""
+    process = subprocess.Popen([sys.executable, "-m", "irene", *call], stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(6000):
+            assert process.poll() is None, "finished before it was killed"
+            if sign.exists():
+                break
+            time.sleep(0.01)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_resume_needs_a_file(irene: Irene, run_folder: Path, files: Path, tmp_path: Path) -> None:
+    points = files / "points.npz"
+    assert "name it with --out" in irene("predict", run_folder, points, "--resume").mistake
+    (tmp_path / "a.csv.parts").mkdir()
+    mistake = irene("predict", run_folder, points, "--out", tmp_path / "a.csv", "--resume").mistake
+    assert "was not left by irene predict" in mistake
+    assert irene("predict", run_folder, points, "--out", tmp_path / "b.csv", "--resume").code == 0
+
+
+def test_killed_before_the_first_part_is_there(
+    irene: Irene, run_folder: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = many.with_name("answers.csv")
+    call = ("predict", run_folder, many, "--out", out)
+
+    def killed(path: Path, content: bytes) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("irene.cli.predict_parts.write_atomically", killed)
+        assert irene(*call).code == 130
+    assert [path.name for path in out.with_name("answers.csv.parts").iterdir()] == ["done.json"]
+    assert irene(*call, "--resume").code == 0
+    assert len(out.read_text().splitlines()) == 1921
+
+
+@pytest.fixture
+def album(photo_run: Path, tmp_path: Path) -> Path:
+    """A folder of images for two chunks of 64 batches with one image each."""
+    image = photo_run.parent / "photos" / "dark" / "00.png"
+    (tmp_path / "album").mkdir()
+    for number in range(80):
+        shutil.copy(image, tmp_path / "album" / f"{number:02}.png")
+    return tmp_path / "album"
+
+
+def test_what_is_wrong_with_a_later_file_can_be_mended(irene: Irene, photo_run: Path, album: Path) -> None:
+    """The answers are written into the folder that is read, and are no part of what is read."""
+    out = album / "answers.csv"
+    call = ("predict", photo_run, album, "--batch-size", "1", "--out", out)
+    good = (album / "70.png").read_bytes()
+    (album / "70.png").write_bytes(b"no image")
+    done = irene(*call)
+    assert done.code == 2
+    kept, mistake = done.err.splitlines()
+    assert kept == "64 answers are kept: go on behind them with the same command and --resume"
+    assert "70.png cannot be read as an image" in mistake
+    (album / "70.png").write_bytes(good)
+    assert irene(*call, "--resume").code == 0
+    assert len(out.read_text().splitlines()) == 81
+    assert irene(*call).code == 0
+
+
+def test_what_was_answered_must_stay_as_it_was(irene: Irene, photo_run: Path, album: Path) -> None:
+    call = ("predict", photo_run, album, "--batch-size", "1", "--out", album / "answers.csv")
+    (album / "70.png").write_bytes(b"no image")
+    assert irene(*call).code == 2
+    shutil.copy(photo_run.parent / "photos" / "light" / "00.png", album / "03.png")
+    assert "holds answers for files that have changed since" in irene(*call, "--resume").mistake
+    (album / "70.png").unlink()
+    assert "was begun with other files or options" in irene(*call, "--resume").mistake

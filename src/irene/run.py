@@ -125,6 +125,12 @@ class Run:
         """What the gate of a mixture costs on every sample; None without a gate."""
         return Cost.from_dict(self.manifest["gate"]["cost"]) if "gate" in self.manifest else None
 
+    def files(self) -> list[Path]:
+        """All that makes up the run, in its folder."""
+        return [*self.path.glob("run.json"), *self.path.glob("*.safetensors"), *self.path.glob("metrics.jsonl")] + [
+            file for folder in ("members", "banks", "points") for file in (self.path / folder).glob("*")
+        ]
+
     def epochs(self) -> dict[str, list[dict[str, Any]]]:
         """The figures of every epoch of training by stage, as metrics.jsonl has them; empty without that file."""
         file = self.path / "metrics.jsonl"

@@ -102,7 +102,8 @@ def test_what_is_read_is_not_written_over(irene: Irene, run_folder: Path, files:
     points = Path(shutil.copy(files / "points.npz", tmp_path / "points.npz"))
     before = points.read_bytes()
     (tmp_path / "link.npz").symlink_to(points)
-    for out in (points, tmp_path / "." / "points.npz", tmp_path / "link.npz"):
+    own = [run_folder / name for name in ("run.json", "metrics.jsonl", "members/0.safetensors")]
+    for out in (points, tmp_path / "." / "points.npz", tmp_path / "link.npz", *own):
         mistake = irene("predict", run_folder, points, "--out", out, "--format", "csv").mistake
         assert "is one of the files to read" in mistake
     assert points.read_bytes() == before

@@ -66,7 +66,7 @@ def predict(
         run, picked = Run.open(folder), pick_device(device)
         found = find_files(files, run.manifest["data"])
         if out is not None:
-            check_apart(out, found)
+            check_apart(out, [*found, *run.files()])
         bucket = bucket_for(run, found, picked, batch_size)
         answers = Answers(run, picked, point=point, backend=backend, bucket=bucket, warn=output.warn)
         with Progress(output.console) as progress:

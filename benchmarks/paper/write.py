@@ -15,9 +15,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import RESULTS, ROOT, asked_to_check, filled, write_or_check
-from names import TRAINED, in_short, seeds, setting_title, title
+from names import TRAINED, seeds, setting_title, title
 from pages import beyond_text, latency_text, searched_text, tables, taught_text
-from pages.conclusions import best_cascades, conclusions
+from pages.conclusions import best_cascades, conclusions, counted
 from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
 from pages.rows import networks, spread
 
@@ -61,10 +61,11 @@ def headline(study: dict[str, Any]) -> str:
         alike = [
             next(one for one in cascades if one["training"] == cascade["training"]) for cascades in by_dataset.values()
         ]
-        name = f"{in_short(cascade['members'])}, {TRAINED[cascade['training']]}"
+        name = f"**cascade**: {counted(cascade['members'])}, {TRAINED[cascade['training']]}"
         for asked in ("0.25", "0.5"):
             cells = [f"**{100 * one['policies']['selector'][asked]['accuracy']:.2f}**" for one in alike]
-            lines.append(f"| **cascade**: {name} | **{float(asked):.2f}** | {' | '.join(cells)} |")
+            lines.append(f"| {name} | **{float(asked):.2f}** | {' | '.join(cells)} |")
+            name = "the same"
     lines += ["", latency_text.in_half_the_time(latency_text.load_files())]
     lines += ["", f"![{CAPTIONS[SMALL_FIRST]}](docs/figures/{file_name(SMALL_FIRST, 'cifar10')})"]
     return "\n".join(lines) + "\n"

@@ -98,6 +98,9 @@ def test_a_cascade_is_looked_at_where_its_first_member_can_be_paid_for(
     assert (found["seeds"], found["which_seeds"], found["small_flops"]) == (1, [4], 0.25)
     assert found["members"] == ["cnn"] * 4
     assert found["training"] == INDEPENDENT
+    large = pair[1].bank("test")
+    right = large.outputs[:, :, 0].softmax(2).mean(1).argmax(1) == large.targets
+    assert found["large"] == pytest.approx(float(right.double().mean()))
     assert [list(points) for points in found["policies"].values()] == [["0.5", "1"]] * 4
     assert found["policies"]["selector"] == found["policies"]["margin"]
 
@@ -108,7 +111,7 @@ def entry(training: str, small: list[str], accuracy: float = 0.94, **changes: An
     linear = {**point, "accuracy": accuracy - 0.001}
     policies = {"margin": {"0.5": point}, "cost-to-go": {"0.5": linear}, "selector": {"0.5": point}}
     about = {"dataset": "cifar10", "epochs": 60, "members": small + R18, "training": training, "whole_run": False}
-    figures = {"small_flops": 0.124, "whole": 0.95, "policies": policies}
+    figures = {"small_flops": 0.124, "whole": 0.95, "large": 0.945, "policies": policies}
     return {**about, "seeds": 2, "which_seeds": [0, 1], **figures, **changes}
 
 
@@ -174,9 +177,11 @@ def test_sentences_say_how_members_were_trained() -> None:
     assert "cost-to-go, a linear policy for all costs, is -0.10 points from it" in said[0]
     reached = cascade_sentence(CASCADES[1], rows("resnet18"))
     assert (
-        "as good as one ResNet-18 (93.50 %) from 0.5 of its FLOPs on and as good as three averaged (94.50 %) from"
-        in reached
+        "as good as one ResNet-18 (93.50 %) from 0.5 of its FLOPs on and as good as its three ResNet-18 averaged "
+        "(94.50 %) from" in reached
     )
+    assert "at 0.5, most at 0.5 (**+0.20 [+0.10, +0.30]** points)" in reached
+    assert "(94.50 %) at none of the costs measured: 94.00 % at 0.5" in said[1]
 
 
 def test_the_headline_is_of_each_training_with_as_many_seeds() -> None:

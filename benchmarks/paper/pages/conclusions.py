@@ -16,11 +16,11 @@ from pages.rows import (
     grouped,
     load_paper,
     mean_of,
+    most_worth_showing,
     networks,
     of_setting,
-    sums_up,
+    taught,
     utility_of,
-    worth_showing,
 )
 
 MARGIN = title("margin")
@@ -31,7 +31,7 @@ def conclusions(study: dict[str, Any], beyond: dict[str, Any]) -> str:
     said = [irene_sentence(slug, about, rows) for slug, about in study["against"].items()]
     said += [folds_sentence(slug, about) for slug, about in study["against"].items() if "folds" in about]
     said += recipe_sentences(rows)
-    said += [cascade_sentence(one, rows) for one in study["small_first"] if sums_up(one)]
+    said += [cascade_sentence(one, rows) for one in most_worth_showing(study["small_first"])]
     said += beyond_text.sentences(beyond)
     return "\n".join(f"- {sentence}" for sentence in said)
 
@@ -112,11 +112,9 @@ def recipe_sentences(rows: Sequence[Row]) -> list[str]:
 
 
 def best_cascades(cascades: Sequence[Row], dataset: str) -> list[Row]:
-    """Of each training the cascade that is most worth showing, if none of another training is more so."""
-    here = [one for one in cascades if one["dataset"] == dataset and sums_up(one)]
-    worth = max(map(worth_showing, here))
-    found = grouped([one for one in here if worth_showing(one) == worth], "training")
-    return [alike[0] for alike in found.values()]
+    """Of each training the first cascade that is most worth showing, those who were taught before others."""
+    here = [one for one in most_worth_showing(cascades) if one["dataset"] == dataset]
+    return sorted((alike[0] for alike in grouped(here, "training").values()), key=taught, reverse=True)
 
 
 def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
@@ -125,19 +123,36 @@ def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
     gains = {cost: point["gain"] for cost, point in cascade["policies"]["selector"].items()}
     won = [cost for cost, values in gains.items() if values[1] > 0]
     reached = []
-    for method, many in (("single", "one ResNet-18"), ("average", "three averaged")):
-        reference = mean_of(networks(rows, cascade, "resnet18", method), "accuracy")
+    single = mean_of(networks(rows, cascade, "resnet18", "single"), "accuracy")
+    for many, reference in (("one ResNet-18", single), ("its three ResNet-18 averaged", cascade["large"])):
         enough = [cost for cost, accuracy in points.items() if accuracy >= reference]
-        where = f"from {min(enough):g} of its FLOPs on" if enough else "at none of the costs measured, up to 1.0"
+        cost, nearest = max(points.items(), key=lambda point: point[1])
+        where = (
+            f"from {min(enough):g} of its FLOPs on"
+            if enough
+            else f"at none of the costs measured: {100 * nearest:.2f} % at {cost:g}, {100 * points[0.5]:.2f} at 0.5"
+        )
         reached.append(f"as good as {many} ({100 * reference:.2f} %) {where}")
     learned = f"at {', '.join(won)}" if won else "at no cost"
-    members = " and ".join(f"{number(count)} {title(name)}" for name, count in Counter(cascade["members"]).items())
     return (
-        f"**Small members first**, {title(cascade['dataset'])}, {members}, {cascade['epochs']} epochs, "
-        f"{TRAINED[cascade['training']]} ({seeds(cascade['seeds'])}), selector fitted on their outputs: "
-        f"{' and '.join(reached)}. Learned halting is significantly ahead of {MARGIN} {learned}; cost-to-go, a linear "
-        f"policy for all costs, is {linear_gain(cascade):+.2f} points from it on their mean."
+        f"**Small members first**, {title(cascade['dataset'])}, {counted(cascade['members'])}, {cascade['epochs']} "
+        f"epochs, {TRAINED[cascade['training']]} ({seeds(cascade['seeds'])}), selector fitted on their outputs: "
+        f"{' and '.join(reached)}. Learned halting is significantly ahead of {MARGIN} {learned}"
+        f"{most_gained(gains)}; cost-to-go, a linear policy for all costs, is {linear_gain(cascade):+.2f} points from "
+        "it on their mean."
     )
+
+
+def counted(members: Sequence[str]) -> str:
+    """Members by their kinds: one A, two B and three C."""
+    *kinds, last = (f"{number(count)} {title(name)}" for name, count in Counter(members).items())
+    return f"{', '.join(kinds)} and {last}"
+
+
+def most_gained(gains: dict[str, Sequence[float]]) -> str:
+    """Where learned halting gains most, if that is sure."""
+    cost, values = max(gains.items(), key=lambda entry: entry[1][0])
+    return f", most at {cost} ({gain(values)} points)" if values[1] > 0 else ""
 
 
 def linear_gain(cascade: Row) -> float:

@@ -14,7 +14,7 @@ from names import DISTILLED, INDEPENDENT, in_short, seeds, title
 from irene.evaluation import studies
 from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
 from pages import latency_figure
-from pages.rows import mean_of, select, sums_up, worth_showing
+from pages.rows import grouped, mean_of, most_worth_showing, select
 
 STUDY = Path(__file__).resolve().parents[1]
 SMALL_FIRST = "small-first"
@@ -56,8 +56,7 @@ def plain_numbers(figure: Figure) -> Figure:
 def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """By data set: the cascades, and independent single networks and ensembles of as many epochs."""
     found: dict[str, dict[str, Any]] = {}
-    for dataset in dict.fromkeys(cascade["dataset"] for cascade in study["small_first"]):
-        cascades = chosen([one for one in study["small_first"] if one["dataset"] == dataset])
+    for (dataset,), cascades in grouped(most_worth_showing(study["small_first"]), "dataset").items():
         epochs = cascades[0]["epochs"]
         members = list(dict.fromkeys(name for one in cascades for name in one["members"]))
         others = other_networks([row for row in study["rows"] if row["dataset"] == dataset], members, epochs)
@@ -83,13 +82,6 @@ def other_networks(rows: list[dict[str, Any]], members: list[str], epochs: int) 
     ]
     alike = {name: [row for other, row in found if other == name] for name, _ in found}
     return {name: (mean_of(those, "flops"), mean_of(those, "accuracy")) for name, those in alike.items()}
-
-
-def chosen(cascades: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that sum up what there is, and of these the ones most worth showing."""
-    found = [one for one in cascades if sums_up(one)]
-    kept = max(map(worth_showing, found))
-    return [one for one in found if worth_showing(one) == kept]
 
 
 @styled

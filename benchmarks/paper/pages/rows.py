@@ -94,3 +94,10 @@ def taught(cascade: Row) -> bool:
 def worth_showing(cascade: Row) -> tuple[int, int]:
     """What a cascade is chosen by: most seeds, up to three, and of these the longest training."""
     return min(cascade["seeds"], 3), cascade["epochs"]
+
+
+def most_worth_showing(cascades: Sequence[Row]) -> list[Row]:
+    """Those that sum up what there is on each data set, and of these the ones most worth showing."""
+    found = [one for one in cascades if sums_up(one)]
+    best = {dataset: max(map(worth_showing, alike)) for (dataset,), alike in grouped(found, "dataset").items()}
+    return [one for one in found if worth_showing(one) == best[one["dataset"]]]

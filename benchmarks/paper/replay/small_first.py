@@ -16,6 +16,7 @@ from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
+from irene.evaluation.evaluate import figures_of
 from irene.evaluation.metrics import paired_bootstrap
 from irene.training.afterwards import selector_fitter
 from replay.against import THRESHOLDS
@@ -115,7 +116,7 @@ def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
     small, unit = parts[0][0].flops, parts[0][-1].flops
     costs = [cost for cost in COSTS if cost * unit > small]  # no less than the first member can be had
     right: dict[str, dict[float, list[Tensor]]] = {name: {cost: [] for cost in costs} for name in POLICIES}
-    whole = []
+    whole, ensemble = [], []
     for heldout, test in cascade.banks():
         mean = fit_aggregation(heldout, weights=True)
         for name, by_cost in right.items():
@@ -124,6 +125,7 @@ def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
                 policy = fixed or selector_fitter(cost=cost * unit)(heldout, mean, "flops")
                 found.append(frontier(test, policy, mean, "flops").quality_at(cost * unit))
         whole.append(float(frontier(test, fit_named("margin", heldout, mean, "flops"), mean).full_N.mean()))
+        ensemble.append(ensemble_accuracy(test.members(range(test.steps - len(parts[0][-1].members), test.steps))))
     means = {name: {cost: torch.stack(found).mean(0) for cost, found in by.items()} for name, by in right.items()}
     return {
         "dataset": large.dataset,
@@ -135,11 +137,17 @@ def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
         "which_seeds": [some[0].run.seed for some in parts],
         "small_flops": small / unit,
         "whole": fmean(whole),
+        "large": fmean(ensemble),
         "policies": {
             name: {f"{cost:g}": _on_margin(right_N, means["margin"][cost]) for cost, right_N in by.items()}
             for name, by in means.items()
         },
     }
+
+
+def ensemble_accuracy(bank: Bank) -> float:
+    """That of the plain mean of all members."""
+    return float(figures_of(bank.replay(), bank.targets, bank.costs)["accuracy"])
 
 
 def accuracy(right_N: Tensor) -> dict[str, Any]:

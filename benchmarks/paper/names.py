@@ -13,7 +13,6 @@ TRAINED = {
     TOGETHER: "trained together",
     DISTILLED: "the small ones taught by the large ones",
 }
-MORE = "distilled and more independent"  # large ones
 NUMBERS = {1: "one", 2: "two", 3: "three"}
 TITLES = {
     "cifar10": "CIFAR-10",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from comparison import joined
-from names import DISTILLED, INDEPENDENT, MORE
+from names import DISTILLED, INDEPENDENT
 from torch import Tensor
 
 from irene.bank import Bank
@@ -44,7 +44,7 @@ class Pool(NamedTuple):
 
 
 def pools(study: Study) -> Iterator[Pool]:
-    """What there is to choose from: independent networks of all sizes, a distillation, or this with more large ones."""
+    """What there is to choose from: independent networks of all sizes, or a distillation."""
     for large in study.settings():
         averages = of_heldout(study.of(large, "average"))
         if large.backbone != LARGE or not averages:
@@ -55,14 +55,9 @@ def pools(study: Study) -> Iterator[Pool]:
             seeds = zip(*common_seeds(*alike, averages), strict=True)
             yield Pool(large, INDEPENDENT, [independent(runs) for runs in seeds])
         for setting in study.settings():
-            if setting._replace(backbone=LARGE) != large:
-                continue
-            runs = of_heldout(study.of(setting, "distil"))
+            runs = of_heldout(study.of(setting, "distil")) if setting._replace(backbone=LARGE) == large else []
             if runs:
                 yield Pool(large, DISTILLED, [distilled(run) for run in runs])
-            both = list(zip(*common_seeds(runs, averages), strict=True))
-            if both:
-                yield Pool(large, MORE, [[*distilled(run), Part(more, LARGE, MANY)] for run, more in both])
 
 
 def independent(runs: Sequence[Packed]) -> list[Part]:

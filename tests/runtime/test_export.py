@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from irene.bank import Bank
+from irene.calibration.fit import fit_policy
 from irene.cascade import Cascade
 from irene.data import Data, split
 from irene.errors import CalibrationError, DataError, OptionError, RunError
@@ -50,7 +51,7 @@ from irene.runtime.export.folder import _save_point, export
 from irene.runtime.export.graphs import Signature, trace, write_onnx
 from irene.runtime.export.reduced import heldout_samples, reduce
 from irene.runtime.graph_backend import GraphBackend
-from irene.runtime.quantise import as_trained
+from irene.runtime.recalibrate import as_trained
 from irene.types import Cost, Prediction, Task
 
 AGGREGATION = Aggregation((1.0, 0.5, 2.0), (1.5, 0.8, 1.0))
@@ -427,6 +428,44 @@ def test_int8_that_costs_too_much_is_refused(run: Run, blobs: Data) -> None:
         reduce(run, run.members(), [run.point("margin")], blobs, Numb, max_loss=0.01)
     with pytest.raises(CalibrationError, match="operating point margin with int8 members: a mean cost of"):
         reduce(run, run.members(), [run.point("margin")], blobs, Numb, max_loss=1.0)
+
+
+class Halves(Numb):
+    """Members that answer as they did but for those told to be numb."""
+
+    name = "halves"
+    numb: Any = None
+
+    @classmethod
+    def load(cls, member: Any, inputs: Tensor, *, precision: Any = "fp32") -> Self:
+        made = super().load(member, inputs, precision=precision)
+        made.member = member
+        return made
+
+    def run(self, inputs: Tensor) -> Tensor:
+        return super().run(inputs) if self.member is self.numb else self.member(inputs).detach()
+
+
+def test_int8_is_judged_by_the_members_that_are_used(run: Run, blobs: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    members = run.members()
+    monkeypatch.setattr(Halves, "numb", members[1])
+    pair = replace(run.point("margin"), name="pair", members=(2, 0), aggregation=Aggregation.equal(2))
+    reduced = reduce(run, members, [pair], blobs, Halves, max_loss=0.0)
+    assert list(reduced.backends) == [0, 2]
+    assert list(reduced.report["changes"]) == ["pair"]
+    with pytest.raises(CalibrationError, match="int8 costs the whole ensemble"):
+        reduce(run, members, [pair, run.point("margin")], blobs, Halves, max_loss=0.0)
+
+
+def test_a_point_of_other_data_is_refused_before_members_are_quantised(run: Run, blobs: Data, tmp_path: Path) -> None:
+    shutil.copytree(run.path, tmp_path / "run")
+    other = Run.open(tmp_path / "run")
+    about = {"split": "heldout", "fingerprint": "other"}
+    other.save_bank("heldout", replace(run.bank("heldout"), about={**about, "fingerprint": "own"}))
+    bank = replace(run.bank("heldout"), about=about)
+    point = fit_policy(bank, "margin", cost=1.5, name="noisy")
+    with pytest.raises(CalibrationError, match="point noisy with int8 members: it was calibrated on other samples"):
+        reduce(other, [], [point], blobs, Numb, max_loss=1.0)
 
 
 def test_held_out_samples_are_found_again(run: Run, blobs: Data, curve: Data) -> None:

@@ -37,7 +37,8 @@ from irene.runtime.export.load_irene import FORMAT, SCORES
 from irene.runtime.export.readme import readme
 from irene.runtime.export.reduced import reduce
 from irene.runtime.graph_backend import GraphBackend
-from irene.runtime.quantise import MAX_LOSS, as_trained
+from irene.runtime.quantise import MAX_LOSS
+from irene.runtime.recalibrate import as_trained
 
 Format = Literal["onnx", "openvino", "pt2"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -106,7 +107,7 @@ def export(
     if int8 and data is not None:
         reduced = reduce(run, predictor.members, points, data, _backend(format), max_loss=max_loss)
         points, manifest["quantisation"] = reduced.points, reduced.report
-        graphs = dict(enumerate(reduced.backends))
+        graphs = dict(reduced.backends)
     used = sorted({member for one in points for member in one.members}) or range(len(predictor.members))
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))

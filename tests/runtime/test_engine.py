@@ -29,7 +29,7 @@ from irene.runtime.switches import CannotSwitch
 from irene.runtime.torch_backend import Eager
 from irene.types import Prediction
 
-from .conftest import SIZES, Case, cases
+from .conftest import SIZES, Case, Reads, cases
 
 Same = Callable[[Prediction, Prediction], None]
 
@@ -115,8 +115,21 @@ def test_the_host_waits_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Mark, "wait", waiting)
     inputs = torch.randn(20, 5)
     engine = Engine(Cascade(mlps(4), Never()), inputs[:1], options=EngineOptions(buckets=(8, 16, 32), largest=32))
-    engine.predict(inputs)
+    with Reads(engine._stages.came) as reads:
+        engine.predict(inputs)
     assert len(waits) == 3
+    assert reads.found == []
+
+
+def test_each_member_has_its_backend_and_precision(same: Same) -> None:
+    inputs = torch.randn(64, 5)
+    cascade = Cascade(mlps(), Margin(0.08))
+    engine = Engine(cascade, inputs, backends=["onnx:int8", "eager", "eager:fp16"], precision="bf16")
+    found = [(backend.name, backend.precision) for backend in engine._stages.backends]
+    assert found == [("onnx", "int8"), ("eager", "bf16"), ("eager", "fp16")]
+    same(Engine(cascade, inputs[:1], backends="onnx:fp32").predict(inputs), cascade.predict(inputs))
+    with pytest.raises(OptionError, match=r"a backend is one of eager, .* got 'onnx:int4'"):
+        Engine(cascade, inputs, backends="onnx:int4")
 
 
 @settings(max_examples=40)
@@ -402,10 +415,13 @@ def test_inputs_of_another_kind_are_refused() -> None:
     for inputs in (torch.zeros(3, 4), torch.zeros(3, 5, dtype=torch.uint8)):
         with pytest.raises(OptionError, match=r"was made for samples of torch\.float32 and shape"):
             engine.predict(inputs)
-    with pytest.raises(OptionError, match="an example batch of one input or more"):
-        Engine(Cascade(mlps(2)), torch.zeros(0, 5))
-    with pytest.raises(OptionError, match="largest must be 1 sample or more"):
-        EngineOptions(largest=0)
+    for backend in ("eager", "onnx"):
+        with pytest.raises(OptionError, match="an example batch of one input or more"):
+            Engine(Cascade(mlps(2)), torch.zeros(0, 5), backends=backend)
+    for largest in (0, 8.5, math.nan):
+        wrong: Any = largest
+        with pytest.raises(OptionError, match="largest must be 1 sample or more, a whole number"):
+            EngineOptions(largest=wrong)
     with pytest.raises(OptionError, match="buckets must be sizes of 1 or more"):
         Engine(Cascade(mlps(2)), torch.zeros(1, 5), options=EngineOptions(buckets=(0, 4)))
 

@@ -94,8 +94,10 @@ def test_export_refuses_what_does_not_fit(irene: Irene, run_folder: Path, tmp_pa
         ((*out, "--int8"), "name its data (npz:points.npz) with --data"),
         ((*out, "--int8", "--data", "digits"), "is not the data that"),
         ((*out, "--int8", "--max-loss", "1"), "--max-loss 1 would be 100%"),
-        ((*out, "--max-loss", "-5%"), "--max-loss is an accuracy that int8 may cost, 0 or more, got -5%"),
+        ((*out, "--max-loss", "3%"), "--max-loss is what --int8 may cost: leave it out"),
+        ((*out, "--int8", "--max-loss", "-5%"), "--max-loss is an accuracy that int8 may cost, 0 or more, got -5%"),
         (("--out", run_folder), "exists already"),
+        (("--out", run_folder / "run.json" / "out"), "cannot be written: "),
     ):
         assert words in irene("export", run_folder, *flags).mistake
     assert not (tmp_path / "out").exists()

@@ -368,6 +368,14 @@ def test_the_loader_refuses_what_is_wrong(exported: Path, tmp_path: Path) -> Non
         load_irene.load(folder)
 
 
+def test_the_loader_leaves_no_trace_of_an_import_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    monkeypatch.delitem(sys.modules, "openvino_telemetry", raising=False)
+    with pytest.raises(ImportError):
+        load_irene._openvino(tmp_path, "output", 1)
+    assert "openvino_telemetry" not in sys.modules
+
+
 def test_what_cannot_be_exported_is_refused_and_leaves_nothing(run: Run, blobs: Data, tmp_path: Path) -> None:
     format: Any = "tflite"
     with pytest.raises(OptionError, match="one of onnx, openvino, pt2, got 'tflite'"):
@@ -380,6 +388,8 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(run: Run, blobs: 
         export(run, tmp_path / "out", point="none")
     with pytest.raises(OptionError, match="exists already"):
         export(run, Path(__file__).parent)
+    with pytest.raises(OptionError, match=r"test_export\.py/out cannot be written: "):
+        export(run, Path(__file__) / "out", int8=True, data=blobs)
     coin = write_run(tmp_path / "coin", blobs, Random(), make_members(blobs))
     with pytest.raises(OptionError, match="random policy is for studies"):
         export(coin, tmp_path / "out")

@@ -69,6 +69,14 @@ def test_what_it_cannot_read_is_refused(tmp_path: Path) -> None:
 
 
 @needs_openvino
+def test_members_share_one_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    OpenVino.load(make_member("cnn"), pictures(1))
+    monkeypatch.setattr(import_quietly("openvino"), "Core", lambda: pytest.fail("there is a second runtime"))
+    member, images = make_member("cnn"), pictures(3)
+    torch.testing.assert_close(OpenVino.load(member, images[:1]).run(images), member(images).detach())
+
+
+@needs_openvino
 @needs_nncf
 def test_its_extra_brings_all_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]

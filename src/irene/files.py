@@ -39,6 +39,11 @@ def check_writable(path: Path) -> None:
     """Refuse a place where no file can be written, before work is put into what is to be written there."""
     if path.is_dir():
         raise OptionError(f"{path} is a folder: name a file")
+    check_room(path)
+
+
+def check_room(path: Path) -> None:
+    """Refuse a path at which neither a file nor a folder can be made; the folder around it is made here."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):

@@ -42,7 +42,7 @@ class OperatingPoint:
     members: tuple[int, ...]  # which members of the bank are used, in order
     asked: dict[str, Any]  # for example {"cost": 1.3, "unit": "members"}
     expected: dict[str, Any]
-    data: dict[str, Any]  # fingerprint, split, samples
+    data: dict[str, Any]  # fingerprint, split, samples, and the seed that drew them where they are a part of the split
     why: str  # why this policy
     scores: Tensor = field(repr=False, compare=False)  # sorted sample of the first scores, to notice drift later
     date: str = field(default_factory=_now)  # ISO 8601, UTC

@@ -84,6 +84,19 @@ def test_export_in_int8(irene: Irene, run_folder: Path, files: Path, tmp_path: P
     assert set(manifest["quantisation"]["changes"]) == {"whole", "cheap"}
 
 
+def test_a_point_of_other_data_stays_in_float(irene: Irene, run_folder: Path, files: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    points = np.load(files / "points.npz")
+    np.savez(tmp_path / "new.npz", x=points["x"] * 1.1, y=points["y"])
+    mine = ("--cost", "1.4", "--policy", "margin", "--name", "mine")
+    assert irene("calibrate", run, *mine, "--data", f"npz:{tmp_path / 'new.npz'}").code == 0
+    int8 = ("--int8", "--data", f"npz:{files / 'points.npz'}")
+    words = irene("export", run, "--out", tmp_path / "out", *int8).mistake
+    assert words.startswith("operating point mine with int8 members: it was calibrated on other samples")
+    assert not (tmp_path / "out").exists()
+    assert irene("export", run, "--out", tmp_path / "out", "--format", "pt2", "--point", "mine").code == 0
+
+
 def test_export_refuses_what_does_not_fit(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     for flags, words in (
@@ -94,8 +107,10 @@ def test_export_refuses_what_does_not_fit(irene: Irene, run_folder: Path, tmp_pa
         ((*out, "--int8"), "name its data (npz:points.npz) with --data"),
         ((*out, "--int8", "--data", "digits"), "is not the data that"),
         ((*out, "--int8", "--max-loss", "1"), "--max-loss 1 would be 100%"),
-        ((*out, "--max-loss", "-5%"), "--max-loss is an accuracy that int8 may cost, 0 or more, got -5%"),
+        ((*out, "--max-loss", "3%"), "--max-loss is what --int8 may cost: leave it out"),
+        ((*out, "--int8", "--max-loss", "-5%"), "--max-loss is an accuracy that int8 may cost, 0 or more, got -5%"),
         (("--out", run_folder), "exists already"),
+        (("--out", run_folder / "run.json" / "out"), "cannot be written: "),
     ):
         assert words in irene("export", run_folder, *flags).mistake
     assert not (tmp_path / "out").exists()

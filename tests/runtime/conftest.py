@@ -11,6 +11,7 @@ import torch
 from hypothesis import assume
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from irene.cascade import Cascade
 from irene.halting.policy import Policy
@@ -19,6 +20,7 @@ from irene.halting.rule import Aggregation
 from irene.halting.trajectory import trajectory
 from irene.types import Prediction, Task
 
+aten = torch.ops.aten
 TASKS: dict[str, tuple[Task, ...]] = dict.fromkeys(POLICIES, ("classification",)) | {
     "never": ("classification", "regression"),
     "selector": ("classification", "regression"),
@@ -40,6 +42,28 @@ class Lookup:
     def __call__(self, inputs: Tensor) -> Tensor:
         self.sizes.append(len(inputs))
         return self.outputs_NHK[inputs[:, 0].long()]
+
+
+class Reads(TorchDispatchMode):
+    """Notes what would make the host wait for a GPU: numbers read out of tensors, and sizes that depend on them.
+
+    Tensors in memory of the host, which it may read, are given as `known`.
+    """
+
+    WAITING = (aten._local_scalar_dense, aten.nonzero, aten.masked_select, aten.equal, aten._unique2)
+
+    def __init__(self, *known: Tensor) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._known = {tensor.untyped_storage().data_ptr() for tensor in known}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        waits = func.overloadpacket in self.WAITING
+        if func.overloadpacket is aten.index:
+            waits = any(index is not None and index.dtype == torch.bool for index in args[1])
+        if waits and args[0].untyped_storage().data_ptr() not in self._known:
+            self.found.append(str(func))
+        return func(*args, **(kwargs or {}))
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,9 @@ def test_backends_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_backend_and_precision_in_one_word() -> None:
     assert parse_backend("eager") == ("eager", "fp32")
     assert parse_backend("onnx:int8") == ("onnx", "int8")
-    for wrong in ("fast", "eager:fp8"):
+    assert parse_backend("eager", "bf16") == ("eager", "bf16")
+    assert parse_backend("eager:fp16", "bf16") == ("eager", "fp16")
+    for wrong in ("fast", "eager:fp8", "eager:"):
         with pytest.raises(OptionError, match=f"got '{wrong}'"):
             parse_backend(wrong)
 

@@ -1,7 +1,8 @@
-"""Bucket sizes, and queues of sample numbers."""
+"""Bucket sizes, what is run in which, and queues of sample numbers."""
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from irene.errors import OptionError
-from irene.runtime.buckets import bucket_sizes, check_buckets, measure
+from irene.runtime.buckets import CostTable, bucket_sizes, check_buckets, measure
 from irene.runtime.queues import Queue
 
 
@@ -56,3 +57,55 @@ def test_a_queue_keeps_order(moves: list[tuple[int, int]]) -> None:
             assert queue.head == model[0]
             assert queue.pop(popped).tolist() == model[:popped]
             model = model[popped:]
+
+
+def plan(table: CostTable, stage: int, count: int, within: int, going: float) -> tuple[int, int]:
+    places, widths = table.plans(stage, within, going)
+    return table.buckets[places[count - 1]], int(widths[count - 1])
+
+
+def test_the_costs_decide_whether_two_members_run_at_once() -> None:
+    table = CostTable((4, 16), ((1.0, 3.0), (1.0, 3.0), (1.0, 3.0)), ((1.2, 6.0), (math.inf, math.inf)))
+    assert plan(table, 0, 3, within=16, going=0.5) == (4, 2)
+    assert plan(table, 0, 3, within=16, going=0.05) == (4, 1)  # most stop: the second would run for little
+    assert plan(table, 0, 10, within=16, going=1.0) == (16, 1)  # no faster at once
+    assert plan(table, 1, 3, within=16, going=1.0) == (4, 1)  # never recorded as a pair
+    assert plan(table, 2, 3, within=16, going=0.0) == (4, 1)  # the last one
+
+
+costs = st.floats(0.5, 9.5).map(lambda ms: round(ms, 1))
+
+
+@given(
+    buckets=st.sets(st.integers(1, 30), min_size=1).map(lambda sizes: tuple(sorted(sizes))),
+    numbers=st.data(),
+    going=st.floats(0, 1),
+)
+def test_plans_are_the_cheapest(buckets: tuple[int, ...], numbers: st.DataObject, going: float) -> None:
+    """Against the rule written out for one number of samples."""
+    row = st.lists(costs, min_size=len(buckets), max_size=len(buckets)).map(tuple)
+    table = CostTable(buckets, (numbers.draw(row), numbers.draw(row)), (numbers.draw(row),))
+    within = numbers.draw(st.sampled_from(buckets))
+
+    def cheapest(ms: tuple[float, ...], count: int, most: int) -> tuple[float, int]:
+        least, size = min((cost, -size) for cost, size in zip(ms, buckets, strict=True) if count <= size <= most)
+        return least, -size
+
+    for count in range(1, within + 1):
+        alone, rows = cheapest(table.ms[0], count, within)
+        assert plan(table, 1, count, within, going) == (cheapest(table.ms[1], count, within)[1], 1)
+        after, _ = cheapest(table.ms[1], max(1, round(going * count)), rows)
+        together, beside = cheapest(table.pairs[0], count, within)
+        pays = together < 0.9 * (alone + min(1.0, going * count) * after)
+        assert plan(table, 0, count, within, going) == ((beside, 2) if pays else (rows, 1))
+
+
+def test_the_costs_decide_whether_compacting_pays() -> None:
+    table = CostTable((1, 4, 16, 64), ((1.0, 1.0, 2.0, 9.0), (3.0, 2.0, 5.0, 4.0)))
+    assert plan(table, 0, 3, within=64, going=0.0) == (4, 1)
+    assert plan(table, 0, 1, within=64, going=0.0) == (4, 1)  # one is no cheaper than four: stay as large as is free
+    assert plan(table, 0, 1, within=1, going=0.0) == (1, 1)
+    assert plan(table, 1, 10, within=64, going=0.0) == (64, 1)  # the larger bucket is the faster one
+    assert plan(table, 1, 10, within=16, going=0.0) == (16, 1)
+    with pytest.raises(OptionError, match="do not fit"):
+        table.plans(0, 65, 0.0)

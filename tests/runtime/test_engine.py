@@ -29,7 +29,7 @@ from irene.runtime.switches import CannotSwitch
 from irene.runtime.torch_backend import Eager
 from irene.types import Prediction
 
-from .conftest import SIZES, Case, cases
+from .conftest import SIZES, Case, Reads, cases
 
 Same = Callable[[Prediction, Prediction], None]
 
@@ -115,8 +115,21 @@ def test_the_host_waits_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Mark, "wait", waiting)
     inputs = torch.randn(20, 5)
     engine = Engine(Cascade(mlps(4), Never()), inputs[:1], options=EngineOptions(buckets=(8, 16, 32), largest=32))
-    engine.predict(inputs)
+    with Reads(engine._stages.came) as reads:
+        engine.predict(inputs)
     assert len(waits) == 3
+    assert reads.found == []
+
+
+def test_each_member_has_its_backend_and_precision(same: Same) -> None:
+    inputs = torch.randn(64, 5)
+    cascade = Cascade(mlps(), Margin(0.08))
+    engine = Engine(cascade, inputs, backends=["onnx:int8", "eager", "eager:fp16"], precision="bf16")
+    found = [(backend.name, backend.precision) for backend in engine._stages.backends]
+    assert found == [("onnx", "int8"), ("eager", "bf16"), ("eager", "fp16")]
+    same(Engine(cascade, inputs[:1], backends="onnx:fp32").predict(inputs), cascade.predict(inputs))
+    with pytest.raises(OptionError, match=r"a backend is one of eager, .* got 'onnx:int4'"):
+        Engine(cascade, inputs, backends="onnx:int4")
 
 
 @settings(max_examples=40)
@@ -197,47 +210,6 @@ def test_members_run_in_pairs_once_it_has_learned_who_goes_on(monkeypatch: pytes
     assert ran == [(0, 1), (1, 1), (2, 1), (3, 1), (0, 2), (2, 2)]
     engine.predict(inputs)
     assert [(going.came, going.went) for going in engine._going] == [(10, 10), (10, 10), (10, 10), (0, 0)]
-
-
-def plan(table: CostTable, stage: int, count: int, within: int, going: float) -> tuple[int, int]:
-    places, widths = table.plans(stage, within, going)
-    return table.buckets[places[count - 1]], int(widths[count - 1])
-
-
-def test_the_costs_decide_whether_two_members_run_at_once() -> None:
-    table = CostTable((4, 16), ((1.0, 3.0), (1.0, 3.0), (1.0, 3.0)), ((1.2, 6.0), (math.inf, math.inf)))
-    assert plan(table, 0, 3, within=16, going=0.5) == (4, 2)
-    assert plan(table, 0, 3, within=16, going=0.05) == (4, 1)  # most stop: the second would run for little
-    assert plan(table, 0, 10, within=16, going=1.0) == (16, 1)  # no faster at once
-    assert plan(table, 1, 3, within=16, going=1.0) == (4, 1)  # never recorded as a pair
-    assert plan(table, 2, 3, within=16, going=0.0) == (4, 1)  # the last one
-
-
-costs = st.floats(0.5, 9.5).map(lambda ms: round(ms, 1))
-
-
-@given(
-    buckets=st.sets(st.integers(1, 30), min_size=1).map(lambda sizes: tuple(sorted(sizes))),
-    numbers=st.data(),
-    going=st.floats(0, 1),
-)
-def test_plans_are_the_cheapest(buckets: tuple[int, ...], numbers: st.DataObject, going: float) -> None:
-    """Against the rule written out for one number of samples."""
-    row = st.lists(costs, min_size=len(buckets), max_size=len(buckets)).map(tuple)
-    table = CostTable(buckets, (numbers.draw(row), numbers.draw(row)), (numbers.draw(row),))
-    within = numbers.draw(st.sampled_from(buckets))
-
-    def cheapest(ms: tuple[float, ...], count: int, most: int) -> tuple[float, int]:
-        least, size = min((cost, -size) for cost, size in zip(ms, buckets, strict=True) if count <= size <= most)
-        return least, -size
-
-    for count in range(1, within + 1):
-        alone, rows = cheapest(table.ms[0], count, within)
-        assert plan(table, 1, count, within, going) == (cheapest(table.ms[1], count, within)[1], 1)
-        after, _ = cheapest(table.ms[1], max(1, round(going * count)), rows)
-        together, beside = cheapest(table.pairs[0], count, within)
-        pays = together < 0.9 * (alone + min(1.0, going * count) * after)
-        assert plan(table, 0, count, within, going) == ((beside, 2) if pays else (rows, 1))
 
 
 def capturable(cascade: Cascade, inputs: Tensor) -> list[Backend]:
@@ -402,10 +374,13 @@ def test_inputs_of_another_kind_are_refused() -> None:
     for inputs in (torch.zeros(3, 4), torch.zeros(3, 5, dtype=torch.uint8)):
         with pytest.raises(OptionError, match=r"was made for samples of torch\.float32 and shape"):
             engine.predict(inputs)
-    with pytest.raises(OptionError, match="an example batch of one input or more"):
-        Engine(Cascade(mlps(2)), torch.zeros(0, 5))
-    with pytest.raises(OptionError, match="largest must be 1 sample or more"):
-        EngineOptions(largest=0)
+    for backend in ("eager", "onnx"):
+        with pytest.raises(OptionError, match="an example batch of one input or more"):
+            Engine(Cascade(mlps(2)), torch.zeros(0, 5), backends=backend)
+    for largest in (0, 8.5, math.nan):
+        wrong: Any = largest
+        with pytest.raises(OptionError, match="largest must be 1 sample or more, a whole number"):
+            EngineOptions(largest=wrong)
     with pytest.raises(OptionError, match="buckets must be sizes of 1 or more"):
         Engine(Cascade(mlps(2)), torch.zeros(1, 5), options=EngineOptions(buckets=(0, 4)))
 
@@ -415,14 +390,3 @@ def test_a_member_with_another_number_of_outputs_is_refused() -> None:
     engine = Engine(Cascade(members), torch.zeros(1, 2))
     with pytest.raises(OptionError, match="member 2 gave 4 outputs a sample and the first one 3"):
         engine.predict(torch.zeros(2, 2))
-
-
-def test_the_costs_decide_whether_compacting_pays() -> None:
-    table = CostTable((1, 4, 16, 64), ((1.0, 1.0, 2.0, 9.0), (3.0, 2.0, 5.0, 4.0)))
-    assert plan(table, 0, 3, within=64, going=0.0) == (4, 1)
-    assert plan(table, 0, 1, within=64, going=0.0) == (4, 1)  # one is no cheaper than four: stay as large as is free
-    assert plan(table, 0, 1, within=1, going=0.0) == (1, 1)
-    assert plan(table, 1, 10, within=64, going=0.0) == (64, 1)  # the larger bucket is the faster one
-    assert plan(table, 1, 10, within=16, going=0.0) == (16, 1)
-    with pytest.raises(OptionError, match="do not fit"):
-        table.plans(0, 65, 0.0)

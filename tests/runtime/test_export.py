@@ -8,9 +8,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import onnx
@@ -22,41 +21,22 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.cascade import Cascade
-from irene.data import Data, split
-from irene.errors import CalibrationError, DataError, OptionError, RunError
-from irene.halting.change import ChangePredictor
-from irene.halting.cost_to_go import CostToGo
-from irene.halting.policies import (
-    Agreement,
-    Confidence,
-    Entropy,
-    Margin,
-    Never,
-    Patience,
-    Random,
-    Spread,
-    Window,
-)
+from irene.data import Data
+from irene.errors import OptionError, RunError
+from irene.halting.policies import Margin, Random, Spread
 from irene.halting.policy import Policy
 from irene.halting.registry import POLICIES
 from irene.halting.rule import Aggregation
-from irene.halting.selector import Selector
-from irene.halting.skipping import Router
 from irene.imported import import_members
-from irene.models import Member, MemberSpec, build
+from irene.models import MemberSpec, build
 from irene.run import Run
 from irene.runtime.export import load_irene
 from irene.runtime.export.folder import _save_point, export
-from irene.runtime.export.graphs import Signature, trace, write_onnx
-from irene.runtime.export.reduced import heldout_samples, reduce
-from irene.runtime.graph_backend import GraphBackend
-from irene.runtime.quantise import as_trained
+from irene.runtime.export.graphs import trace, write_onnx
+from irene.runtime.recalibrate import as_trained
 from irene.types import Cost, Prediction, Task
 
-AGGREGATION = Aggregation((1.0, 0.5, 2.0), (1.5, 0.8, 1.0))
-COSTS = (Cost(flops=1.0), Cost(flops=2.0), Cost(flops=4.0))
-needs_openvino = pytest.mark.skipif(find_spec("openvino") is None, reason="openvino is not installed")
-needs_nncf = pytest.mark.skipif(find_spec("nncf") is None, reason="nncf is not installed")
+from .runs import AGGREGATION, COSTS, every_policy, make_members, needs_openvino, write_run
 
 # What a user of the folder has: the folder, and not what this says cannot be imported.
 ELSEWHERE = """
@@ -116,29 +96,6 @@ def check_same(found: dict[str, Any], expected: Prediction) -> None:
     np.testing.assert_allclose(found["one"], expected.outputs[:1].numpy(), rtol=1e-5, atol=1e-5)
 
 
-def every_policy(bank: Bank) -> dict[str, Policy]:
-    """One of each registered policy that the task allows, fitted if it learns, with a threshold of the middle."""
-    classes = bank.task == "classification"
-    costs_T = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
-    selector = Selector(task=bank.task)
-    for parameter in selector.parameters():
-        torch.nn.init.uniform_(parameter, -1, 1)
-    found: list[Policy] = [Never(), selector]
-    found.append(CostToGo.fit(bank.outputs, bank.targets, AGGREGATION, costs_T, task=bank.task))
-    if classes:
-        found += [Confidence(), Margin(), Entropy(), Agreement(), Patience(), Window(width=2)]
-        found.append(ChangePredictor.fit(bank.outputs, AGGREGATION))
-        found.append(Router.fit(bank.outputs, bank.targets, AGGREGATION, costs_T))
-    else:
-        found.append(Spread())
-    at = {}
-    for policy in found:
-        scores = bank.trajectory(policy, AGGREGATION).scores_NT[:, 0]
-        middle = float(scores[scores.isfinite()].median()) if bool(scores.isfinite().any()) else 0.5
-        at[policy.name] = policy.at(middle + 1e-4)
-    return at
-
-
 def test_every_registered_policy_is_tried(make_bank: Callable[..., Bank]) -> None:
     tried = {*every_policy(make_bank(30)), *every_policy(make_bank(30, task="regression"))}
     assert tried == set(POLICIES) - {"random"}
@@ -190,29 +147,6 @@ def test_numpy_decides_as_torch_does(
         np.testing.assert_allclose(found.outputs, expected.outputs.numpy(), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(found.trace, expected.trace.numpy(), rtol=1e-4, atol=1e-4, err_msg=policy.name)
         assert found.outputs.dtype == np.float32
-
-
-def make_members(data: Data, heads: int = 2) -> list[Member]:
-    spec = MemberSpec(backbone="mlp", shape=data.shape, outputs=data.outputs, heads=heads)
-    return [build(spec, seed=seed).eval() for seed in range(3)]
-
-
-def write_run(path: Path, data: Data, policy: Policy, members: list[Member]) -> Run:
-    """A finished run on some data, with a point for every policy."""
-    splits = split(data, seed=0)
-    about = {**splits.record, "classes": list(data.classes), "shape": list(data.shape)}
-    run = Run.create(path, {"method": "average", "task": data.task, "seed": 0, "data": about})
-    for member, cost in zip(members, COSTS, strict=True):
-        run.save_member(member, cost)
-    run.save_policy(policy)
-    heldout = splits.heldout
-    cascade = Cascade(members, policy, aggregation=AGGREGATION, costs=COSTS, task=data.task)
-    assert heldout.inputs is not None
-    run.save_bank("heldout", replace(Bank.of(cascade, heldout.inputs, heldout.targets), ids=heldout.ids))
-    run.write(status="finished", aggregation=AGGREGATION.to_dict(), figures={})
-    for name, one in every_policy(run.bank("heldout")).items():
-        run.save_point(replace(as_trained(one, AGGREGATION, data.task), name=name))
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -367,6 +301,14 @@ def test_the_loader_refuses_what_is_wrong(exported: Path, tmp_path: Path) -> Non
         load_irene.load(folder)
 
 
+def test_the_loader_leaves_no_trace_of_an_import_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    monkeypatch.delitem(sys.modules, "openvino_telemetry", raising=False)
+    with pytest.raises(ImportError):
+        load_irene._openvino(tmp_path, "output", 1)
+    assert "openvino_telemetry" not in sys.modules
+
+
 def test_what_cannot_be_exported_is_refused_and_leaves_nothing(run: Run, blobs: Data, tmp_path: Path) -> None:
     format: Any = "tflite"
     with pytest.raises(OptionError, match="one of onnx, openvino, pt2, got 'tflite'"):
@@ -379,62 +321,9 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(run: Run, blobs: 
         export(run, tmp_path / "out", point="none")
     with pytest.raises(OptionError, match="exists already"):
         export(run, Path(__file__).parent)
+    with pytest.raises(OptionError, match=r"test_export\.py/out cannot be written: "):
+        export(run, Path(__file__) / "out", int8=True, data=blobs)
     coin = write_run(tmp_path / "coin", blobs, Random(), make_members(blobs))
     with pytest.raises(OptionError, match="random policy is for studies"):
         export(coin, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["coin"]
-
-
-@pytest.mark.parametrize("format", ["onnx", pytest.param("openvino", marks=[needs_openvino, needs_nncf])])
-def test_int8_sets_thresholds_again_and_tells_what_it_cost(run: Run, blobs: Data, tmp_path: Path, format: Any) -> None:
-    manifest = export(run, tmp_path / "out", format=format, int8=True, data=blobs, max_loss=0.05)
-    report = manifest["quantisation"]
-    assert manifest["precision"] == "int8"
-    assert set(report["changes"]) == {"whole", "trained", *run.points}
-    for change in report["changes"].values():
-        assert change["loss"] <= 0.05
-        assert change["cost_after"] == pytest.approx(change["cost_before"], abs=0.05)
-    cascade = load_irene.load(tmp_path / "out")
-    heldout = heldout_samples(run, run.bank("heldout"), blobs)
-    assert heldout.inputs is not None
-    found = cascade.predict(heldout.inputs.numpy())
-    assert found.members_used.mean() == pytest.approx(report["changes"]["trained"]["cost_after"], abs=1e-6)
-    assert (found.labels == heldout.targets.numpy()).mean() == pytest.approx(report["changes"]["trained"]["after"])
-
-
-class Numb(GraphBackend):
-    """What quantisation must never become: it answers the same whatever it is asked."""
-
-    name = "numb"
-
-    @classmethod
-    def load(cls, member: Any, inputs: Tensor, *, precision: Any = "fp32") -> Self:
-        return cls(Signature(), precision)
-
-    @classmethod
-    def open(cls, path: Path, signature: Signature, inputs: Tensor | None = None) -> Self:
-        raise NotImplementedError
-
-    def answer(self, rows: Any) -> Any:
-        return np.tile(np.array([1, 0, 0], np.float32), (len(rows), 2, 1))
-
-    def save(self, path: Path) -> None:
-        raise NotImplementedError
-
-
-def test_int8_that_costs_too_much_is_refused(run: Run, blobs: Data) -> None:
-    with pytest.raises(CalibrationError, match=r"int8 costs the whole ensemble \d+\.\d+% of its accuracy"):
-        reduce(run, run.members(), [run.point("margin")], blobs, Numb, max_loss=0.01)
-    with pytest.raises(CalibrationError, match="operating point margin with int8 members: a mean cost of"):
-        reduce(run, run.members(), [run.point("margin")], blobs, Numb, max_loss=1.0)
-
-
-def test_held_out_samples_are_found_again(run: Run, blobs: Data, curve: Data) -> None:
-    bank = run.bank("heldout")
-    found = heldout_samples(run, bank, blobs)
-    assert torch.equal(found.ids, bank.ids)
-    assert torch.equal(found.targets, bank.targets)
-    with pytest.raises(DataError, match="curve is not the data"):
-        heldout_samples(run, bank, curve)
-    with pytest.raises(DataError, match="does not hold the samples"):
-        heldout_samples(run, replace(bank, ids=bank.ids + 10_000), blobs)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -64,6 +66,25 @@ def test_what_it_cannot_read_is_refused(tmp_path: Path) -> None:
     backend = OpenVino.load(make_member("cnn"), pictures(1))
     with pytest.raises(OptionError, match="OpenVINO cannot read this member"):
         OpenVino.open(tmp_path / "bad.onnx", backend.signature)
+
+
+@needs_openvino
+def test_members_share_one_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    OpenVino.load(make_member("cnn"), pictures(1))
+    monkeypatch.setattr(import_quietly("openvino"), "Core", lambda: pytest.fail("there is a second runtime"))
+    member, images = make_member("cnn"), pictures(3)
+    torch.testing.assert_close(OpenVino.load(member, images[:1]).run(images), member(images).detach())
+
+
+@needs_openvino
+@needs_nncf
+def test_its_extra_brings_all_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    brought = {re.split(r"[^\w-]", line)[0] for line in project["optional-dependencies"]["openvino"]}
+    for package in {"nncf", "onnx", "onnxruntime", "onnxscript", "openvino"} - brought:
+        monkeypatch.setitem(sys.modules, package, None)
+    for precision in OpenVino.precisions:
+        assert OpenVino.load(make_member("cnn"), pictures(16), precision=precision).precision == precision
 
 
 @needs_openvino

@@ -27,7 +27,7 @@ from irene.runtime.stages import Stages
 from irene.runtime.stream import Stream, StreamOptions
 from irene.types import Prediction
 
-from .conftest import Case, cases
+from .conftest import Case, Reads, cases
 
 Same = Callable[[Prediction, Prediction], None]
 
@@ -279,8 +279,11 @@ def test_defaults_go_by_device_and_inputs() -> None:
     ("options", "words"),
     [
         ({"bucket": 0}, "bucket must be 1"),
+        ({"bucket": 8.5}, r"bucket must be 1 sample or more, a whole number, got 8\.5"),
+        ({"window": 99.5}, "window must hold at least a bucket, a whole number"),
         ({"bucket": 8, "window": 7}, "window must hold at least a bucket"),
         ({"deadline_ms": -1.0}, "deadline_ms must be 0 or more"),
+        ({"deadline_ms": float("nan")}, "deadline_ms must be 0 or more, got nan"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], words: str) -> None:
@@ -292,6 +295,17 @@ def test_inputs_of_another_kind_are_refused() -> None:
     stream = Stream(Cascade([partial(member, 0)], Margin()), numbers(1))
     with pytest.raises(OptionError, match="was made for samples of"):
         list(stream.predict([torch.zeros(3, 2)]))
+    with pytest.raises(OptionError, match="an example batch of one input or more"):
+        Stream(quarters(), numbers(0))
+
+
+def test_the_host_reads_nothing_that_a_gpu_would_have_to_finish_first(same: Same) -> None:
+    cascade, inputs = quarters(), numbers(50)
+    stream = Stream(cascade, inputs[:1], options=StreamOptions(bucket=4))
+    with Reads() as reads:
+        (found,) = stream.predict([inputs])
+    same(found, cascade.predict(inputs))
+    assert reads.found == []
 
 
 @pytest.mark.parametrize("made", [False, True])

@@ -33,11 +33,13 @@ def calibrate(
     name: str = "calibrated",
     why: str = "",
     left_out: Callable[[float], Tensor] | None = None,
+    drawn: int | None = None,
 ) -> OperatingPoint:
     """The operating point at which a fitted policy gives what is asked, by the samples of a bank.
 
     Where the policy was fitted on these samples, `left_out` gives the quality of each sample's answer at a mean cost,
-    had it been left out of the fit, so that what is expected is no better than what will be seen.
+    had it been left out of the fit, so that what is expected is no better than what will be seen. Where they are a part
+    of a bank, `drawn` is the seed that drew them: it is written down so that the same ones can be found again.
     """
     if target.p99 is not None:
         curve, index = _within_latency(bank, policy, aggregation, target, target.p99)
@@ -67,6 +69,7 @@ def calibrate(
             "fingerprint": bank.about.get("fingerprint") or tensor_digest(bank.outputs, bank.targets),
             "split": bank.about.get("split"),
             "samples": len(bank),
+            **({} if drawn is None else {"seed": drawn}),
         },
         why=why,
         scores=_first_scores(curve.trajectory.scores_NT),

@@ -78,13 +78,14 @@ def fit_policy(
         return aggregation or fit_aggregation(rows, temperature=temperature, weights=weights)
 
     apart = target.promises or (target.max_drop is not None and learns(policy))
-    fitting, rest = _split(bank, seed) if apart else (bank, bank)
+    fitting, rest = split_for_promise(bank, seed) if apart else (bank, bank)
+    drawn = seed if apart else None
     why = ""
     if policy == "auto":
         policy, why = choose_policy(fitting, target, average, seed=seed, also=also)
         if also is not None and policy == also.name:
             if isinstance(also, Fitted):
-                return calibrate(rest, *also, target, name=name, why=why)
+                return calibrate(rest, *also, target, name=name, why=why, drawn=drawn)
             policy = also.fit
     fit = fitter_of(policy)
 
@@ -104,11 +105,12 @@ def fit_policy(
         name=name,
         why=why or f"{fitted.name}: as asked",
         left_out=left_out if learns(policy) and not apart else None,
+        drawn=drawn,
     )
 
 
-def _split(bank: Bank, seed: int) -> tuple[Bank, Bank]:
-    """Samples for fitting and samples for the promise."""
+def split_for_promise(bank: Bank, seed: int) -> tuple[Bank, Bank]:
+    """Samples for fitting and samples for the promise, drawn by a seed."""
     shuffled = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed))
     cut = int(_FIT_SHARE * len(bank))
     if cut == 0:

@@ -29,11 +29,13 @@ def export(
     ] = None,
     int8: Annotated[bool, typer.Option("--int8", help="Members in 8-bit integers, with thresholds set again.")] = False,
     max_loss: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="SHARE", help="The accuracy that int8 may cost; above it is refused.", rich_help_panel=INT8
+            metavar="SHARE",
+            help="The accuracy that int8 may cost, 1% by default; above it is refused.",
+            rich_help_panel=INT8,
         ),
-    ] = "1%",
+    ] = None,
     data: Source = None,
     target: Target = None,
     task: TaskName = None,
@@ -51,14 +53,19 @@ def export(
     from irene.errors import OptionError
     from irene.run import Run
     from irene.runtime.export.folder import export as write
+    from irene.runtime.quantise import MAX_LOSS
 
     with speaking(json) as output:
         if out is None:
             raise OptionError("say where to write the folder, for example --out exported")
-        chosen, limit = choose_format(format), amounts.share(max_loss, "--max-loss") or 0.0
-        if limit < 0:
+        chosen, limit = choose_format(format), amounts.share(max_loss, "--max-loss")
+        if limit is not None and not int8:
+            raise OptionError("--max-loss is what --int8 may cost: leave it out, or give --int8 too")
+        if limit is not None and limit < 0:
             raise OptionError(f"--max-loss is an accuracy that int8 may cost, 0 or more, got {max_loss}")
         run = Run.open(folder)
         loaded = heldout_data(run, data, target=target, task=task, root=root, int8=int8)
-        manifest = write(run, out, format=chosen, point=point, int8=int8, data=loaded, max_loss=limit)
+        manifest = write(
+            run, out, format=chosen, point=point, int8=int8, data=loaded, max_loss=MAX_LOSS if limit is None else limit
+        )
         show_export(run, out, manifest, output)

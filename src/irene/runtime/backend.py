@@ -88,10 +88,13 @@ def installed_backends() -> tuple[str, ...]:
     return tuple(name for name, home in _HOMES.items() if find_spec(home.package) is not None)
 
 
-def parse_backend(name: str) -> tuple[str, Precision]:
-    """A backend and a precision from how they are written in one word: eager, eager:bf16, onnx:int8."""
-    kind, _, asked = name.partition(":")
-    precision = next((one for one in PRECISIONS if one == (asked or "fp32")), None)
+def parse_backend(name: str, otherwise: Precision = "fp32") -> tuple[str, Precision]:
+    """A backend and a precision from how they are written in one word: eager, eager:bf16, onnx:int8.
+
+    Where the word says no precision, it is the one given as `otherwise`.
+    """
+    kind, colon, asked = name.partition(":")
+    precision = next((one for one in PRECISIONS if one == asked), None) if colon else otherwise
     if kind not in _HOMES or precision is None:
         raise OptionError(
             f"a backend is one of {', '.join(BACKENDS)}, and after a colon its precision, one of "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from irene.models.adapters import as_batch
 from irene.runtime.backend import Backend, Precision
 from irene.runtime.buckets import CostTable
 from irene.runtime.recorder import Mark
-from irene.runtime.stages import Stages, load_backends, out_of_inference_mode
+from irene.runtime.stages import Stages, as_example, load_backends, out_of_inference_mode
 from irene.types import Prediction
 
 _SHARES = 32
@@ -41,8 +42,8 @@ class EngineOptions:
     faster; the second may then run for nothing. By default on a GPU."""
 
     def __post_init__(self) -> None:
-        if self.largest < 1:
-            raise OptionError(f"largest must be 1 sample or more, got {self.largest}")
+        if not isinstance(self.largest, Integral) or self.largest < 1:
+            raise OptionError(f"largest must be 1 sample or more, a whole number, got {self.largest}")
 
 
 class Engine:
@@ -53,7 +54,8 @@ class Engine:
 
     `example` holds one raw input or more on the device to run on; it tells their shape and type. Everything is
     compiled, captured and timed here, and nothing later. `backends` names what runs the members: one name, or
-    one for each of them, or backends that are loaded already. An engine serves one thread at a time.
+    one for each of them, or backends that are loaded already; a name may say a precision of its own, as eager:bf16
+    does. An engine serves one thread at a time.
     """
 
     @out_of_inference_mode
@@ -67,7 +69,7 @@ class Engine:
         options: EngineOptions | None = None,
     ) -> None:
         self.options = options or EngineOptions()
-        inputs = as_batch(example)
+        inputs = as_example(example)
         self._stages = Stages(
             cascade,
             inputs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self, final
 
@@ -15,6 +16,12 @@ from irene.runtime.export.graphs import Signature
 from irene.runtime.graph_backend import GraphBackend
 from irene.runtime.int8 import quantise_openvino
 from irene.runtime.telemetry import import_quietly
+
+
+@cache
+def _core() -> Any:
+    """The one runtime of this process: each would bring plugins and threads of its own, and end them when it goes."""
+    return import_quietly("openvino").Core()
 
 
 @final
@@ -31,12 +38,12 @@ class OpenVino(GraphBackend):
             "PERFORMANCE_HINT": "LATENCY",  # all threads on one batch: an engine has one in flight
             "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         }
-        self._compiled = import_quietly("openvino").Core().compile_model(model, "CPU", options)
+        self._compiled = _core().compile_model(model, "CPU", options)
 
     @classmethod
     def open(cls, path: Path, signature: Signature, inputs: Tensor | None = None) -> Self:
         try:
-            model = import_quietly("openvino").Core().read_model(path.read_bytes())
+            model = _core().read_model(path.read_bytes())
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[-1]
             raise OptionError(f"OpenVINO cannot read this member ({reason}): use the onnx backend for it") from error

@@ -11,20 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy
-from irene.calibration.selection import Fitter, learns
-from irene.calibration.targets import Target
 from irene.cascade import Cascade
 from irene.errors import CalibrationError
-from irene.halting.policies import Never
-from irene.halting.policy import Policy
 from irene.halting.quality import quality
-from irene.halting.rule import Aggregation
-from irene.halting.selector import Selector
 from irene.models.adapters import as_batch
-from irene.point import TRAINED, OperatingPoint
 from irene.runtime.backend import Backend, backend_class
-from irene.types import Prediction, Task
+from irene.runtime.recalibrate import as_trained, recalibrate, replay
+from irene.types import Prediction
 
 MAX_LOSS = 0.01
 
@@ -74,69 +67,6 @@ def change(before: Prediction, after: Prediction, targets: Tensor) -> Change:
     )
 
 
-def as_trained(policy: Policy, aggregation: Aggregation, task: Task) -> OperatingPoint:
-    """The way a cascade stops as an operating point of which nothing was asked."""
-    return OperatingPoint(
-        name=TRAINED,
-        task=task,
-        policy=policy,
-        aggregation=aggregation,
-        members=tuple(range(len(aggregation.weights))),
-        asked={},
-        expected={},
-        data={},
-        why=f"{policy.name}: as the run was trained",
-        scores=torch.empty(0),
-    )
-
-
-def recalibrate(point: OperatingPoint, before: Bank, after: Bank) -> OperatingPoint:
-    """The point with a threshold that gives on the outputs after quantisation what was asked of it before.
-
-    Where nothing was asked, that is the mean number of members it ran before. Costs are those that the point was
-    calibrated with. What the policy has learned stays, unless what was asked needs samples it has not learned from:
-    then it learns again, from a part of the samples.
-    """
-    chosen = list(point.members)
-    if isinstance(point.policy, Never) or len(chosen) == 1:
-        return point
-    asked: Mapping[str, Any] = point.asked
-    if not asked:
-        ran = replay(point, before)
-        asked = {"cost": float(ran.cost_in(before.members(chosen).costs, "members").mean()), "unit": "members"}
-    try:
-        found = fit_policy(
-            after.members(chosen),
-            _as_asked(point.policy, Target(**asked)),
-            aggregation=point.aggregation,
-            name=point.name,
-            **asked,
-        )
-    except CalibrationError as error:
-        raise CalibrationError(f"operating point {point.name} with int8 members: {error}") from error
-    return replace(
-        found,
-        asked=point.asked,
-        members=tuple(chosen[i] for i in found.members),
-        why=f"{point.why}; threshold set again on int8 outputs",
-        version=point.version,
-    )
-
-
-def _as_asked(policy: Policy, target: Target) -> Policy | str | Fitter:
-    """The policy as `fit_policy` must get it, so that what needs fresh samples is judged on such."""
-    if target.promises and isinstance(policy, Selector):
-        raise CalibrationError("its selector was fitted on the very samples that a promise needs: use another policy")
-    if learns(policy.name) and (target.promises or target.max_drop is not None):
-        return policy.name
-    return (lambda bank, aggregation, unit: policy) if target.promises else policy
-
-
-def replay(point: OperatingPoint, bank: Bank) -> Prediction:
-    """What the cascade at a point would have answered, from a bank of all members."""
-    return bank.members(point.members).replay(point.policy, point.aggregation)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Quantised:
     """A cascade of quantised members, ready for `Cascade.predict` or, with its backends, for an engine."""
@@ -162,7 +92,8 @@ def quantise(
         engine = Engine(fast.cascade, heldout_inputs[:1], backends=fast.backends)
 
     `asked` is what the threshold was set for, as `fit_policy` takes it, such as {"cost": 1.3}; by default the mean
-    number of members stays. A loss above `max_loss` is an error.
+    number of members stays. A loss above `max_loss` is an error, and so is a promise of a policy that has learned: it
+    may have learned from these very samples.
     """
     rows = as_batch(inputs)
     kind = backend_class(backend)

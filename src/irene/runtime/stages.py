@@ -19,8 +19,10 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from irene.cascade import Cascade
@@ -29,8 +31,9 @@ from irene.halting.policies import Oracle
 from irene.halting.policy import State
 from irene.halting.rule import Rule
 from irene.halting.skipping import Router
+from irene.models.adapters import as_batch
 from irene.models.member import as_heads
-from irene.runtime.backend import Backend, Precision, backend_class
+from irene.runtime.backend import Backend, Precision, backend_class, parse_backend
 from irene.runtime.buckets import CostTable, Plans, bucket_sizes, check_buckets, measure
 from irene.runtime.chain import Chain, Places
 from irene.runtime.recorder import Program, Recorder
@@ -68,10 +71,6 @@ class Stages:
         pairs: bool = False,
         fuse: bool | None = None,
     ) -> None:
-        if example.ndim < 2 or len(example) == 0:
-            raise OptionError(
-                f"an engine needs an example batch of one input or more, got shape {tuple(example.shape)}"
-            )
         self.device = example.device
         self.rule = _rule_on(cascade.rule, self.device)
         self.backends = tuple(backends)
@@ -316,17 +315,31 @@ def fuses_on(device: torch.device) -> bool:
     return device.type == "cuda" and generates_kernels()
 
 
+def as_example(inputs: Tensor | NDArray[Any]) -> Tensor:
+    """One raw input or more, which tell an engine their shape and type."""
+    example = as_batch(inputs)
+    if example.ndim < 2 or len(example) == 0:
+        raise OptionError(f"an engine needs an example batch of one input or more, got shape {tuple(example.shape)}")
+    return example
+
+
 def load_backends(
     cascade: Cascade, example: Tensor, backends: str | Sequence[str | Backend], precision: Precision
 ) -> list[Backend]:
-    """A backend for each member: one name for all of them, or a name or a loaded backend each."""
+    """A backend for each member: one name for all of them, or a name or a loaded backend each.
+
+    A name that says its own precision, such as onnx:int8, gets that one.
+    """
     asked = [backends] * len(cascade.members) if isinstance(backends, str) else list(backends)
     if len(asked) != len(cascade.members):
         raise OptionError(f"got {len(cascade.members)} members and {len(asked)} backends: give one, or one each")
-    return [
-        backend_class(one).load(member, example, precision=precision) if isinstance(one, str) else one
-        for member, one in zip(cascade.members, asked, strict=True)
-    ]
+    loaded = []
+    for member, one in zip(cascade.members, asked, strict=True):
+        if isinstance(one, str):
+            kind, own = parse_backend(one, precision)
+            one = backend_class(kind).load(member, example, precision=own)
+        loaded.append(one)
+    return loaded
 
 
 def _rule_on(rule: Rule, device: torch.device) -> Rule:

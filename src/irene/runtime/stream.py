@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from irene.runtime.backend import Backend, Precision
 from irene.runtime.engine import joined
 from irene.runtime.queues import Queue
 from irene.runtime.recorder import Fetch
-from irene.runtime.stages import Stages, load_backends, out_of_inference_mode
+from irene.runtime.stages import Stages, as_example, load_backends, out_of_inference_mode
 from irene.types import Prediction
 
 _BUCKETS_HELD = 64  # by default, as many samples may be in flight as fill this many buckets
@@ -50,11 +51,11 @@ class StreamOptions:
     """Whether features, policy and lists are compiled into one piece; by default on a GPU."""
 
     def __post_init__(self) -> None:
-        if self.bucket is not None and self.bucket < 1:
-            raise OptionError(f"bucket must be 1 sample or more, got {self.bucket}")
-        if self.window is not None and self.window < (self.bucket or 1):
-            raise OptionError(f"window must hold at least a bucket, got {self.window}")
-        if self.deadline_ms is not None and self.deadline_ms < 0:
+        if self.bucket is not None and (not isinstance(self.bucket, Integral) or self.bucket < 1):
+            raise OptionError(f"bucket must be 1 sample or more, a whole number, got {self.bucket}")
+        if self.window is not None and (not isinstance(self.window, Integral) or self.window < (self.bucket or 1)):
+            raise OptionError(f"window must hold at least a bucket, a whole number of samples, got {self.window}")
+        if self.deadline_ms is not None and not self.deadline_ms >= 0:  # NaN is not
             raise OptionError(f"deadline_ms must be 0 or more, got {self.deadline_ms}")
 
 
@@ -99,7 +100,7 @@ class Stream:
         options: StreamOptions | None = None,
     ) -> None:
         self.options = options or StreamOptions()
-        inputs = as_batch(example)
+        inputs = as_example(example)
         bucket = self.options.bucket or _default_bucket(inputs)
         self.window = self.options.window or max(_default_window(inputs, bucket), bucket)
         self.bucket = min(bucket, self.window)

@@ -26,7 +26,7 @@ from torch import Tensor
 from irene import __version__
 from irene.data import Data
 from irene.errors import OptionError
-from irene.files import sha256_of, write_atomically, write_json
+from irene.files import check_room, sha256_of, write_atomically, write_json
 from irene.halting import registry
 from irene.mixture import Mixture
 from irene.point import OperatingPoint
@@ -37,7 +37,8 @@ from irene.runtime.export.load_irene import FORMAT, SCORES
 from irene.runtime.export.readme import readme
 from irene.runtime.export.reduced import reduce
 from irene.runtime.graph_backend import GraphBackend
-from irene.runtime.quantise import MAX_LOSS, as_trained
+from irene.runtime.quantise import MAX_LOSS
+from irene.runtime.recalibrate import as_trained
 
 Format = Literal["onnx", "openvino", "pt2"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -85,6 +86,7 @@ def export(
         raise OptionError("int8 is made by ONNX Runtime or OpenVINO: use format onnx or openvino")
     if int8 and data is None:
         raise OptionError("int8 is calibrated on the run's held-out samples: give its data")
+    check_room(folder)
     predictor = run.predictor()
     if isinstance(predictor, Mixture) and point is not None:
         raise OptionError(f"{run.path}: a gate chooses the members, so there are no operating points: leave point out")
@@ -106,9 +108,8 @@ def export(
     if int8 and data is not None:
         reduced = reduce(run, predictor.members, points, data, _backend(format), max_loss=max_loss)
         points, manifest["quantisation"] = reduced.points, reduced.report
-        graphs = dict(enumerate(reduced.backends))
+        graphs = dict(reduced.backends)
     used = sorted({member for one in points for member in one.members}) or range(len(predictor.members))
-    folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         for i in used:

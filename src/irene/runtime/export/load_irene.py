@@ -222,13 +222,12 @@ def _onnx(path: Path, output: str, threads: int) -> Callable[[Array], Any]:
 
 def _openvino(path: Path, output: str, threads: int) -> Callable[[Array], Any]:
     modules: dict[str, Any] = sys.modules
-    reports = {"openvino", "openvino_telemetry"}.isdisjoint(modules)  # importing it reports its use, unless hindered
-    if reports:
-        modules["openvino_telemetry"] = None
-    import openvino
-
-    if reports:
-        del modules["openvino_telemetry"]
+    hidden = modules.setdefault("openvino_telemetry", None) is None  # or importing it would report its use
+    try:
+        import openvino
+    finally:
+        if hidden:
+            del modules["openvino_telemetry"]
     options = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads}
     compiled = openvino.Core().compile_model(str(path), "CPU", options)
     return lambda inputs: compiled(inputs)[output]
@@ -266,11 +265,11 @@ def certainty(probs: Array) -> Array:
     return 1 - entropy / np.float32(np.log(max(probs.shape[1], 2)))
 
 
-def cast_vote(step: Step, memory: Memory) -> Array:
-    """(B, t) the answer of every member so far, the newest one's added."""
+def count_votes(step: Step, memory: Memory) -> Array:
+    """(B,) how many members so far, the newest among them, gave the ensemble's answer."""
     newest = step.heads[:, 0].argmax(1)[:, None]
     memory["votes"] = np.concatenate([memory["votes"], newest], 1) if "votes" in memory else newest
-    return memory["votes"]
+    return (memory["votes"] == step.mean.argmax(1)[:, None]).sum(1)
 
 
 def add_spread(step: Step, memory: Memory) -> Array:
@@ -285,12 +284,11 @@ def features(names: list[str], step: Step, memory: Memory) -> Array:
     values: dict[str, Array] = {}
     if step.task == "classification":
         first, second = (np.log(np.maximum(step.heads[:, i], np.finfo(np.float32).tiny)) for i in (0, -1))
-        agree = (cast_vote(step, memory) == step.mean.argmax(1)[:, None]).sum(1)
         values["kl"] = (step.heads[:, 0] * (first - second)).sum(1)
         values["top1"] = step.mean.max(1)
         values["margin"] = margin(step.mean)
         values["entropy"] = certainty(step.mean)
-        values["agreement"] = agree / (step.index + 1)
+        values["agreement"] = count_votes(step, memory) / (step.index + 1)
     else:
         level = step.mean.mean(1)
         values["head_spread"] = np.abs(step.heads[:, 0] - step.heads[:, -1]).mean(1)
@@ -304,8 +302,7 @@ def features(names: list[str], step: Step, memory: Memory) -> Array:
 
 
 def agreement(policy: Policy, step: Step, memory: Memory) -> Array:
-    agree = (cast_vote(step, memory) == step.mean.argmax(1)[:, None]).sum(1).astype(np.float32)
-    return agree + step.mean.max(1) * np.float32(1 - 1e-5)
+    return count_votes(step, memory).astype(np.float32) + step.mean.max(1) * np.float32(1 - 1e-5)
 
 
 def patience(policy: Policy, step: Step, memory: Memory) -> Array:

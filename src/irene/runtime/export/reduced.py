@@ -17,14 +17,15 @@ from irene.point import OperatingPoint
 from irene.run import Run
 from irene.runtime.graph_backend import GraphBackend
 from irene.runtime.int8 import MOST_INPUTS
-from irene.runtime.quantise import change, recalibrate, replay
+from irene.runtime.quantise import change
+from irene.runtime.recalibrate import recalibrate, replay
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reduced:
     """Members in int8, and the operating points that fit them."""
 
-    backends: tuple[GraphBackend, ...]
+    backends: dict[int, GraphBackend]  # by the number of the member: those that the points use
     points: tuple[OperatingPoint, ...]
     report: dict[str, Any]
 
@@ -38,7 +39,7 @@ def reduce(
     *,
     max_loss: float,
 ) -> Reduced:
-    """Quantise the members on the run's held-out samples; refuse a loss above `max_loss` there.
+    """Quantise the members that the points use on the run's held-out samples; refuse a loss above `max_loss` there.
 
     What is compared with are the outputs that the run kept of its members as they were trained. The test samples stay
     untouched: they are for judging the exported folder.
@@ -47,14 +48,22 @@ def reduce(
         raise RunError(f"{run.path}: kept no held-out samples, and int8 needs some: export it without int8")
     before = run.bank("heldout")
     samples = heldout_samples(run, before, data)
+    for point in points:
+        recalibrate(point, before, before)  # one that cannot be set again is refused before members are quantised
     spread = np.linspace(0, len(samples) - 1, min(len(samples), MOST_INPUTS)).round().astype(int)
     inputs = samples.read(spread.tolist()).to(torch.float32)
-    backends = tuple(backend.load(member, inputs, precision="int8") for member in members)
+    used = sorted({member for point in points for member in point.members}) or range(len(members))
+    backends = {member: backend.load(members[member], inputs, precision="int8") for member in used}
     loader = Loader(samples, batch_size=256, device="cpu", shuffle=False)
-    after = replace(before, outputs=torch.stack([collect(one.run, loader.epoch(0)) for one in backends], 1))
-    whole = change(before.replay(None, run.aggregation), after.replay(None, run.aggregation), before.targets)
-    whole.check(max_loss, "the whole ensemble")
-    changes = {"whole": asdict(whole)}
+    outputs = before.outputs.clone()
+    for member, one in backends.items():
+        outputs[:, member] = collect(one.run, loader.epoch(0))
+    after = replace(before, outputs=outputs)
+    changes = {}
+    if len(backends) == len(members):
+        whole = change(before.replay(None, run.aggregation), after.replay(None, run.aggregation), before.targets)
+        whole.check(max_loss, "the whole ensemble")
+        changes["whole"] = asdict(whole)
     again = tuple(recalibrate(point, before, after) for point in points)
     for point, new in zip(points, again, strict=True):
         stopping = change(replay(point, before), replay(new, after), before.targets)

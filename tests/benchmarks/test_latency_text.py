@@ -29,11 +29,12 @@ def network(seed: int, backend: str, **changes: Any) -> dict[str, Any]:
         "single": 0.93,
         "ensemble": 0.94,
         "networks": 3,
+        "networks_of": f"cifar10-resnet18-average-s{seed}-e30",
         "network_ms": 0.0123,
         "whole": 0.942,
     }
     machine = {"gpu": None, "cpu": "Some CPU", "threads": 2, "torch": "2.11"}
-    return about(seed, backend, **figures, hardware=machine, **changes)
+    return {**about(seed, backend), **figures, "hardware": machine, **changes}
 
 
 def row(seed: int, asked: float, accuracy: float, time: float, **changes: Any) -> dict[str, Any]:
@@ -140,20 +141,33 @@ def test_a_figure_has_both_costs_and_one_line_a_backend(files: dict[str, Any]) -
         {line.get_label(): [*zip(*line.get_data(), strict=True)] for line in axes.get_lines()} for axes in figure.axes
     )
     assert set(flops) == {
-        "R32, R32, R18, R18, independent: eager",
-        "R32, R32, R18, R18, independent: onnx:int8",
-        "one ResNet-18, three averaged",
+        "R32, R32, R18, R18, independent, 60 and 30 epochs: eager",
+        "R32, R32, R18, R18, independent, 60 and 30 epochs: onnx:int8",
+        "one ResNet-18, three averaged, 30 epochs",
         "one ResNet-32",
     }
-    assert [x for x, _ in flops["R32, R32, R18, R18, independent: eager"]] == pytest.approx([0.21, 0.31, 0.51])
-    assert time["R32, R32, R18, R18, independent: eager"] == [pytest.approx((0.5, 0.933))]  # asked for in time
+    assert [x for x, _ in flops["R32, R32, R18, R18, independent, 60 and 30 epochs: eager"]] == pytest.approx(
+        [0.21, 0.31, 0.51]
+    )
+    assert time["R32, R32, R18, R18, independent, 60 and 30 epochs: eager"] == [
+        pytest.approx((0.5, 0.933))
+    ]  # asked for in time
     assert time["one ResNet-32"] == [pytest.approx((0.3, 0.9))]
+
+
+def test_large_networks_that_trained_longer_are_other_marks(files: dict[str, Any]) -> None:
+    longer = network(0, "eager", single=0.945, ensemble=0.955, networks_of="cifar10-resnet18-average-s0-e60")
+    cpu = {**files["cpu"], "networks": [*files["cpu"]["networks"], latency_text.with_kind(longer)]}
+    (figure,) = latency_figure.drawn({"cpu": cpu}).values()
+    lines = {str(line.get_label()): list(line.get_ydata()) for line in figure.axes[0].get_lines()}
+    assert lines["one ResNet-18, three averaged, 30 epochs"] == pytest.approx([0.93, 0.94])
+    assert lines["one ResNet-18, three averaged, 60 epochs"] == pytest.approx([0.945, 0.955])
 
 
 def test_one_backend_has_a_line_a_policy(files: dict[str, Any]) -> None:
     rows = [one for one in files["cpu"]["rows"] if one["backend"] == "eager"]
     rows += [{**one, "policy": "margin"} for one in rows]
     assert list(latency_figure.lines(rows)) == [
-        "R32, R32, R18, R18, independent: selector",
-        "R32, R32, R18, R18, independent: margin + temperature",
+        "R32, R32, R18, R18, independent, 60 and 30 epochs: selector",
+        "R32, R32, R18, R18, independent, 60 and 30 epochs: margin + temperature",
     ]

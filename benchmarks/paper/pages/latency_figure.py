@@ -11,7 +11,7 @@ from matplotlib.ticker import PercentFormatter
 from names import in_short, title
 
 from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
-from pages.latency_text import POLICIES, figure_name, large, load_files, several
+from pages.latency_text import POLICIES, epochs_of, figure_name, large, load_files, several
 from pages.rows import Row, grouped, mean_of
 
 PANELS = {"flops": ("flops", "FLOPs of one {}"), "ms": ("time_median", "measured time of one {}")}
@@ -33,7 +33,8 @@ def lines(rows: Sequence[Row]) -> dict[str, list[Row]]:
     backends = {row["backend"] for row in rows}
     found: dict[str, list[Row]] = {}
     for (_, backend), here in grouped(rows, "kind", "backend").items():
-        name = f"{in_short(here[0]['backbones'])}, {here[0]['training']}"
+        epochs = f", {epochs_of(here[0]['run'])} epochs"
+        name = f"{in_short(here[0]['backbones'])}, {here[0]['training']}{epochs}"
         by_policy = grouped(here, "policy")
         learned = next((policy for policy in POLICIES if (policy,) in by_policy), None)
         for (policy,), points in by_policy.items():
@@ -70,13 +71,14 @@ def panels(rows: Sequence[Row], networks: Sequence[Row]) -> Figure:
 
 
 def marks(axes: Axes, networks: Sequence[Row], key: str) -> None:
-    """One large network, so many averaged, and the first member of each kind that is smaller, on the first backend."""
+    """Large networks by how long they trained, one and so many averaged, and first members that are smaller."""
     networks = [one for one in networks if one["backend"] == networks[0]["backend"]]
-    here = [one for one in networks if one["kind"] == networks[0]["kind"]]
-    count = here[0]["networks"]
     style: dict[str, Any] = {"color": INK, "alpha": 0.75, "ms": 6, "lw": 1, "ls": (0, (2, 2))}
-    accuracy = [mean_of(here, "single"), mean_of(here, "ensemble")]
-    axes.plot([1, count], accuracy, marker="s", label=f"one {large(here[0])}, {several(here[0])}", **style)
+    for number, ((epochs,), here) in enumerate(grouped(networks, "large_epochs").items()):
+        about = here[0]
+        accuracy = [mean_of(here, "single"), mean_of(here, "ensemble")]
+        name = f"one {large(about)}, {several(about)}, {epochs} epochs"
+        axes.plot([1, about["networks"]], accuracy, marker="sP*"[number % 3], label=name, **style)
     first = [one["members"][0] for one in networks if one["members"][0]["flops"] < 1]
     for number, ((backbone,), small) in enumerate(grouped(first, "backbone").items()):
         at = [mean_of(small, key)], [mean_of(small, "accuracy")]

@@ -38,7 +38,13 @@ def with_kind(entry: Row) -> Row:
     taught, together = "-distil-" in entry["run"], entry["joint"]
     training = DISTILLED if taught else TOGETHER if together else INDEPENDENT
     kind = (without_seed(entry["run"]), *entry["backbones"])
-    return {**entry, **flat, **gains, "kind": kind, "training": training}
+    epochs = {"large_epochs": epochs_of(entry.get("networks_of", ""))}
+    return {**entry, **flat, **gains, **epochs, "kind": kind, "training": training}
+
+
+def epochs_of(runs: str) -> str:
+    """How long the members of runs were trained, by their names."""
+    return " and ".join(dict.fromkeys(re.findall(r"-e(\d+)", runs)))
 
 
 def section(files: dict[str, dict[str, list[Row]]]) -> str:
@@ -97,7 +103,7 @@ def of_kind(networks: Sequence[Row], rows: Sequence[Row]) -> list[str]:
 
 
 def kind_title(about: Row) -> str:
-    epochs = " and ".join(dict.fromkeys(re.findall(r"-e(\d+)", about["run"])))
+    epochs = epochs_of(about["run"])
     trained = TRAINED[about["training"]]
     return f"{in_short(about['backbones'])}, {trained}" + (f", {epochs} epochs" if epochs else "")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -30,6 +31,8 @@ TASKS: dict[str, tuple[Task, ...]] = dict.fromkeys(POLICIES, ("classification",)
 }
 FITTING = sorted(set(POLICIES) - {"skipping"})
 SIZES = (0, 1, 2, 3, 7, 13, 31, 64, 97)
+needs_openvino = pytest.mark.skipif(find_spec("openvino") is None, reason="openvino is not installed")
+needs_nncf = pytest.mark.skipif(find_spec("nncf") is None, reason="nncf is not installed")
 
 
 class Lookup:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
 import torch
 
 from irene.bank import Bank
@@ -35,8 +33,6 @@ from irene.types import Cost
 
 AGGREGATION = Aggregation((1.0, 0.5, 2.0), (1.5, 0.8, 1.0))
 COSTS = (Cost(flops=1.0), Cost(flops=2.0), Cost(flops=4.0))
-needs_openvino = pytest.mark.skipif(find_spec("openvino") is None, reason="openvino is not installed")
-needs_nncf = pytest.mark.skipif(find_spec("nncf") is None, reason="nncf is not installed")
 
 
 def every_policy(bank: Bank) -> dict[str, Policy]:

@@ -36,7 +36,8 @@ from irene.runtime.export.graphs import trace, write_onnx
 from irene.runtime.recalibrate import as_trained
 from irene.types import Cost, Prediction, Task
 
-from .runs import AGGREGATION, COSTS, every_policy, make_members, needs_openvino, write_run
+from .conftest import needs_openvino
+from .runs import AGGREGATION, COSTS, every_policy, make_members, write_run
 
 # What a user of the folder has: the folder, and not what this says cannot be imported.
 ELSEWHERE = """

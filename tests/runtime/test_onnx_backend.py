@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from irene.runtime.engine import Engine, EngineOptions
 from irene.runtime.export.graphs import trace, write_onnx
 from irene.runtime.onnx_backend import OnnxRuntime
 
-needs_openvino = pytest.mark.skipif(find_spec("openvino") is None, reason="openvino is not installed")
+from .conftest import needs_openvino
 
 
 def make_member(backbone: str, shape: tuple[int, ...], seed: int = 0) -> Member:

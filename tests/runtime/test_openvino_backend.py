@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,7 @@ from irene.runtime.backend import backend_class
 from irene.runtime.openvino_backend import OpenVino
 from irene.runtime.telemetry import import_quietly
 
-needs_openvino = pytest.mark.skipif(find_spec("openvino") is None, reason="openvino is not installed")
-needs_nncf = pytest.mark.skipif(find_spec("nncf") is None, reason="nncf is not installed")
+from .conftest import needs_nncf, needs_openvino
 
 
 def make_member(backbone: str) -> Member:

@@ -24,7 +24,8 @@ from irene.runtime.export.graphs import Signature
 from irene.runtime.export.reduced import heldout_samples, reduce
 from irene.runtime.graph_backend import GraphBackend
 
-from .runs import make_members, needs_nncf, needs_openvino, write_run
+from .conftest import needs_nncf, needs_openvino
+from .runs import make_members, write_run
 
 
 @pytest.fixture(scope="module")

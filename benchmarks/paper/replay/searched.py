@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from comparison import joined
 from names import DISTILLED, INDEPENDENT
 from torch import Tensor
 
@@ -20,7 +19,7 @@ from irene.calibration.weights import fit_aggregation
 from irene.halting.rule import Aggregation
 from irene.training.afterwards import selector_fitter
 from replay.packed import Packed, Setting, Study, common_seeds
-from replay.small_first import COSTS, LARGE, SELECTOR, SMALL, Part, accuracy, of_heldout
+from replay.small_first import COSTS, LARGE, SELECTOR, SMALL, Part, accuracy, bank_of, members_of, of_heldout
 
 FEW, MANY = 2, 3  # independent small members of each kind in a pool, and large ones
 POLICIES = ("margin", SELECTOR)
@@ -35,12 +34,12 @@ class Pool(NamedTuple):
 
     @property
     def members(self) -> list[str]:
-        return [part.backbone for part in self.seeds[0] for _ in part.members]
+        return members_of(self.seeds[0])
 
     def banks(self, split: str) -> Iterator[Bank]:
         """What all members answer, for each seed."""
         for parts in self.seeds:
-            yield joined(*(part.bank(split) for part in parts))
+            yield bank_of(parts, split)
 
 
 def pools(study: Study) -> Iterator[Pool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -49,6 +49,16 @@ class Part(NamedTuple):
         return self.run.bank(split).members(self.members)
 
 
+def members_of(parts: Iterable[Part]) -> list[str]:
+    """The backbones of all members, part after part."""
+    return [part.backbone for part in parts for _ in part.members]
+
+
+def bank_of(parts: Iterable[Part], split: str) -> Bank:
+    """What all members answer, part after part."""
+    return joined(*(part.bank(split) for part in parts))
+
+
 class SmallFirst(NamedTuple):
     """A cascade of small networks and then large ones, of as many epochs each: its parts, cheapest first, by seed."""
 
@@ -64,12 +74,12 @@ class SmallFirst(NamedTuple):
 
     @property
     def members(self) -> list[str]:
-        return [part.backbone for part in self.parts[0] for _ in part.members]
+        return members_of(self.parts[0])
 
     def banks(self) -> Iterator[tuple[Bank, Bank]]:
         """What the members answer on held-out and on test images, for each seed."""
         for parts in self.parts:
-            heldout, test = (joined(*(part.bank(split) for part in parts)) for split in ("heldout", "test"))
+            heldout, test = (bank_of(parts, split) for split in ("heldout", "test"))
             yield heldout, test
 
 

@@ -53,7 +53,8 @@ class Chain:
         """Run all stages after the first, when so large a share usually goes on after each."""
         for stage, table in self._tables.items():
             if self._shares.get(stage) != shares[stage]:
-                table.copy_(self._numbers(stage, shares[stage]))
+                numbers = self._numbers(stage, shares[stage])
+                table.copy_(numbers.pin_memory() if table.is_cuda else numbers, non_blocking=True)
                 self._shares[stage] = shares[stage]
         self._switches.run()
 

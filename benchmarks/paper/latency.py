@@ -13,7 +13,8 @@ and in time (`--times`) of one such network.
 For every backend: members answer the held-out images in buckets on that very backend; its policies are fitted and its
 thresholds set on these answers; then test images stream through `irene.Stream`, all of them once for accuracy and cost,
 and in passes for time, in turns with the network alone at the same bucket, so that both meet the same clock. int8 is
-calibrated on the held-out images. Rows are written as they come; those of other runs and backends in the file stay.
+calibrated on the held-out images. Rows are written as they come; those of other members, runs and backends stay in the
+file.
 """
 
 from __future__ import annotations
@@ -49,11 +50,10 @@ class Record:
             self.content = json.loads(path.read_text())
 
     def begin(self, key: dict[str, Any], about: dict[str, Any]) -> None:
-        """Forget what was measured of this run on this backend before."""
+        """Forget what was measured of these members of this run on this backend before."""
+        same = ("run", "backbones", "backend")
         for part in ("networks", "rows"):
-            self.content[part] = [
-                one for one in self.content[part] if any(one[name] != key[name] for name in ("run", "backend"))
-            ]
+            self.content[part] = [one for one in self.content[part] if any(one[name] != key[name] for name in same)]
         self.add("networks", {**key, **about})
 
     def add(self, part: str, entry: dict[str, Any]) -> None:

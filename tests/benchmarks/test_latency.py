@@ -209,7 +209,12 @@ def test_the_command_writes_rows_and_says_what_it_leaves_out(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "latency.json"
-    out.write_text(json.dumps({"networks": [{"run": "a", "backend": "eager"}], "rows": [{"run": "a", "backend": "b"}]}))
+    name = "small-s0-e2 + large-s0-e2"
+    others = [
+        {"run": "a", "backbones": ["mlp"], "backend": "b"},
+        {"run": name, "backbones": ["mlp"], "backend": "eager"},
+    ]
+    out.write_text(json.dumps({"networks": others, "rows": others}))
     flags = "--costs 0.5 --times --bucket 32 --seconds 0.001 --rounds 1 --images 100 --policies margin --device cpu"
     pair = [str(folder / name) for name in ("small-s0-e2", "large-s0-e2")]
     command = ["latency.py", "--join", *pair, "--data", str(tmp_path), "--backends", "compile:int8", "eager"]
@@ -217,8 +222,9 @@ def test_the_command_writes_rows_and_says_what_it_leaves_out(
     for _ in range(2):  # the second time in place of the first
         latency.main()
         found = json.loads(out.read_text())
-        assert [one["run"] for one in found["networks"]] == ["a", "small-s0-e2 + large-s0-e2"]
-        assert [one["run"] for one in found["rows"]] == ["a", "small-s0-e2 + large-s0-e2"]
+        for part in ("networks", "rows"):
+            assert found[part][:2] == others
+            assert [(one["run"], one["backbones"]) for one in found[part][2:]] == [(name, ["mlp"] * 2 + ["cnn"] * 2)]
     assert "compile:int8 left out: " in capsys.readouterr().out
     assert str(folder) not in out.read_text()
 

@@ -7,7 +7,8 @@ epochs of the training images.
   each member, which is `epochs` again.
 - snapshot: T cycles of `epochs`, each from where the last one ended (and not one training cut in T).
 - FGE: `epochs` for the start, and cycles so long that the whole takes T times `epochs` as well.
-- distillation: `epochs` for each member, the costliest first; their answers are computed beside where they teach.
+- distillation: `epochs` for each member, the costliest first; their answers are computed beside where they teach. The
+  jobs `patient` teach for longer.
 - mixtures of experts: the experts see every batch together for `epochs`; their feature extractor takes `epochs` more.
 - DivE2: as the experts; its extractor takes a fifth of `epochs`.
 - MIMO and BatchEnsemble: one network, hence `epochs` once. BatchEnsemble computes all its sub-models in each step.
@@ -21,6 +22,7 @@ from typing import Any, get_args
 
 from irene.training.joint import LossWeights
 from irene.training.methods.batch_ensemble import BatchEnsembleOptions
+from irene.training.methods.distil import DistilOptions
 from irene.training.methods.fge import FgeOptions
 from irene.training.methods.irene import IreneOptions, Part
 from irene.training.methods.snapshot import SnapshotOptions
@@ -107,6 +109,7 @@ TABLES = {  # the paper's two tables, in the short schedule
     "recipe": everywhere(**PAPER),
     "others": [job for name, own in OTHERS.items() for job in everywhere(method=name, method_options=own)],
 }
+PATIENT = DistilOptions(taught_epochs=240)  # for half the width, FLOPs of 60 epochs of the whole
 DISTILLATIONS = [job for dataset in DATASETS for job in jobs(dataset, DISTILLED, method="distil", loop=LONGER)]
 JOBS: dict[str, list[Job]] = {
     **TABLES,
@@ -119,6 +122,7 @@ JOBS: dict[str, list[Job]] = {
     ],
     "distil": DISTILLATIONS,
     "quick": [replace(job, backbones=QUICK_DISTILLED, teachers=job.name) for job in DISTILLATIONS],
+    "patient": [replace(job, variant="patient", method_options=PATIENT) for job in DISTILLATIONS],
     "sizes": [  # what a cascade has to beat at its cost
         *[
             job

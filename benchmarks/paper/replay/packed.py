@@ -116,6 +116,8 @@ class Packed(Run):
             parts.append(self._kind())
             parts += ["out-of-fold"] * (self.own["selector_data"] == "folds" and self.own["recipe"] == "irene")
             parts += [f"without {part}" for part in self.own["without"]]
+        if self.own.get("taught_epochs"):
+            parts.append(f"for {self.own['taught_epochs']} epochs")
         equal, count = len(set(self.backbones)) == 1, len(self.backbones)
         return " ".join(parts) + (f" of {count}" if equal and count not in (1, TABLE_MEMBERS) else "")
 

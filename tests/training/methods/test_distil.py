@@ -127,6 +127,14 @@ def test_teachers_that_do_not_fit_are_refused_and_nothing_is_left(
     assert [folder.name for folder in tmp_path.iterdir() if folder.is_dir()] == ["there"]
 
 
+def test_teaching_may_take_longer_than_learning_from_labels(trainer: Trainer) -> None:
+    settings = {"backbones": ("mlp", "cnn"), "members": 2, "epochs": 1}
+    short = trainer("distil", name="short", **settings)
+    long = trainer("distil", name="long", options=DistilOptions(taught_epochs=3), **settings)
+    assert {stage: len(epochs) for stage, epochs in long.epochs().items()} == {"member-2": 1, "taught": 3}
+    assert torch.equal(long.bank("test").outputs[:, 1], short.bank("test").outputs[:, 1])
+
+
 def test_members_that_cost_the_same_cannot_teach_each_other(trainer: Trainer, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"these cost the same: mlp, mlp, mlp; give --backbones that differ"):
         trainer("distil")
@@ -170,8 +178,15 @@ def test_what_is_taught_comes_from_the_teachers(augment: Augment | None, tmp_pat
 
 @pytest.mark.parametrize(
     "options",
-    [{"weight": 0.0}, {"weight": 1.1}, {"temperature": 0.0}, {"temperature": math.inf}, {"temperature": math.nan}],
+    [
+        {"weight": 0.0},
+        {"weight": 1.1},
+        {"temperature": 0.0},
+        {"temperature": math.inf},
+        {"temperature": math.nan},
+        {"taught_epochs": 0},
+    ],
 )
-def test_options_that_mean_nothing_are_refused(options: dict[str, float]) -> None:
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="must be above 0"):
         DistilOptions(**options)

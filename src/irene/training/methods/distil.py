@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -28,12 +28,14 @@ from irene.training.together import Together
 class DistilOptions:
     """How much the teachers' answers count beside the labels, how much those of classes are softened, and who teaches.
 
-    `teachers` is a run that has the costliest members already: they are taken from it and not trained.
+    `teachers` is a run that has the costliest members already: they are taken from it and not trained. Those who are
+    taught learn for `taught_epochs`, by default for as many as the teachers.
     """
 
     weight: float = 0.9
     temperature: float = 4.0
     teachers: str | None = None
+    taught_epochs: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.weight <= 1:
@@ -42,6 +44,8 @@ class DistilOptions:
             raise OptionError(
                 f"the temperature that softens answers must be above 0 and finite, got {self.temperature:g}"
             )
+        if self.taught_epochs is not None and self.taught_epochs < 1:
+            raise OptionError(f"the epochs of teaching must be above 0, got {self.taught_epochs}")
 
 
 def train(training: Training) -> Trained:
@@ -67,7 +71,9 @@ def train(training: Training) -> Trained:
         known = members_like(teachers, Run.open(training.options.teachers), training.splits)
         for teacher, trained in zip(teachers, known, strict=True):
             teacher.load_state_dict(trained.state_dict())
-    training.fit("taught", Together(taught), TaughtObjective(training, teachers))
+    loop = training.loop_options
+    loop = replace(loop, epochs=training.options.taught_epochs or loop.epochs)
+    training.fit("taught", Together(taught), TaughtObjective(training, teachers), options=loop)
     return Trained(members=members)
 
 

@@ -13,11 +13,11 @@ TRAINED = {
     TOGETHER: "trained together",
     DISTILLED: "the small ones taught by the large ones",
 }
+MORE = "distilled and more independent"  # large ones to choose from
 NUMBERS = {1: "one", 2: "two", 3: "three"}
 TITLES = {
     "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
-    "resnet18s2": "ResNet-18/2",
     "vgg8": "VGG-8",
     "mimo": "MIMO",
     "margin": "margin + temperature",
@@ -25,7 +25,7 @@ TITLES = {
     "selector": "selector",
     "own selector": "IRENE's selector",
 }
-_RESNET = re.compile(r"resnet(?P<depth>\d+)(x(?P<width>[\d.]+))?")
+_RESNET = re.compile(r"resnet(?P<depth>\d+)(s(?P<stride>\d))?(x(?P<width>[\d.]+))?")
 _SEED = re.compile(r"-s\d+(?=-|$)")
 
 
@@ -33,7 +33,8 @@ def title(name: str) -> str:
     """The written name of a data set, a backbone or a policy; cifar10+noise20 has 20 % wrong labels."""
     plain, _, noise = name.partition("+noise")
     if found := _RESNET.fullmatch(plain):
-        return f"ResNet-{found['depth']}" + (f" x {found['width']}" if found["width"] else "")
+        stride, width = (found[part] or "" for part in ("stride", "width"))
+        return f"ResNet-{found['depth']}" + f"/{stride}" * bool(stride) + f" x {width}" * bool(width)
     return TITLES.get(plain, plain) + (f" with {noise} % wrong labels" if noise else "")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from comparison import joined
-from names import DISTILLED, INDEPENDENT
+from names import DISTILLED, INDEPENDENT, MORE
 from pages import searched_text
 from replay import searched as search
 from replay.packed import Packed, Study
@@ -37,10 +37,11 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pool_is_a_distillation_or_all_sizes_that_there_are_enough_independent_runs_of(study: Study) -> None:
-    (taught,) = pools(study)  # of the third seed there is no independent small network
+    taught, more = pools(study)  # of the third seed there is no independent small network
     assert (taught.training, taught.members, len(taught.seeds)) == (DISTILLED, DISTILLATION, 2)
+    assert (more.training, more.members) == (MORE, [*DISTILLATION, *["resnet18"] * 3])
     fewer = Study([run for run in study.runs if run.seed < 2])
-    alone, _ = pools(fewer)
+    alone, *_ = pools(fewer)
     assert (alone.training, alone.members) == (INDEPENDENT, ["resnet32"] * 2 + ["resnet18"] * 3)
     assert [part.run.seed for parts in alone.seeds for part in parts] == [0, 0, 1, 1]
 
@@ -59,7 +60,7 @@ def runs_of(study: Study, seed: int) -> list[Packed]:
 
 @pytest.mark.usefixtures("cheap")
 def test_what_is_chosen_is_the_best_on_held_out_images_and_is_measured_on_others(study: Study) -> None:
-    (pool,) = pools(study)
+    pool, _ = pools(study)
     found = search.searched(pool)
     assert (found["dataset"], found["epochs"], found["seeds"], found["pool"]) == ("digits", 2, 2, DISTILLATION)
     runs = sorted((run for run in study.runs if run.method == "distil"), key=lambda run: run.seed)
@@ -78,7 +79,7 @@ def test_what_is_chosen_is_the_best_on_held_out_images_and_is_measured_on_others
 
 @pytest.mark.usefixtures("cheap")
 def test_beside_what_is_chosen_stand_all_members_cheapest_first(study: Study) -> None:
-    (pool,) = pools(study)
+    pool, _ = pools(study)
     right = []
     for heldout, test in zip(pool.banks("heldout"), pool.banks("test"), strict=True):
         assert [cost.flops for cost in test.costs] == sorted(cost.flops for cost in test.costs)
@@ -91,7 +92,7 @@ def test_beside_what_is_chosen_stand_all_members_cheapest_first(study: Study) ->
 
 @pytest.mark.usefixtures("cheap")
 def test_test_images_choose_nothing(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    (pool,) = pools(study)
+    pool, _ = pools(study)
     before = search.searched(pool)["orders"]
     own = Packed.bank
 
@@ -105,7 +106,7 @@ def test_test_images_choose_nothing(study: Study, monkeypatch: pytest.MonkeyPatc
 
 def test_one_member_by_itself_may_be_the_best_choice(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "COSTS", (1.0,))
-    (pool,) = pools(study)
+    pool, _ = pools(study)
     only = Pool(
         pool.large, pool.training, [[part for part in parts if part.backbone == "vgg8"] for parts in pool.seeds]
     )

@@ -140,6 +140,7 @@ CASCADES = [
         ("resnet56", "ResNet-56"),
         ("resnet18x0.5", "ResNet-18 x 0.5"),
         ("resnet18s2", "ResNet-18/2"),
+        ("resnet18s2x0.5", "ResNet-18/2 x 0.5"),
         ("vgg8", "VGG-8"),
         ("cnn", "cnn"),
     ],

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from names import DISTILLED, INDEPENDENT
+from names import DISTILLED, INDEPENDENT, MORE
 from torch import Tensor
 
 from irene.bank import Bank
@@ -43,7 +43,7 @@ class Pool(NamedTuple):
 
 
 def pools(study: Study) -> Iterator[Pool]:
-    """What there is to choose from: independent networks of all sizes, or a distillation."""
+    """What there is to choose from: independent networks of all sizes, a distillation, or this and more large ones."""
     for large in study.settings():
         averages = of_heldout(study.of(large, "average"))
         if large.backbone != LARGE or not averages:
@@ -57,6 +57,9 @@ def pools(study: Study) -> Iterator[Pool]:
             runs = of_heldout(study.of(setting, "distil")) if setting._replace(backbone=LARGE) == large else []
             if runs:
                 yield Pool(large, DISTILLED, [distilled(run) for run in runs])
+            both = list(zip(*common_seeds(runs, averages), strict=True))
+            if both:
+                yield Pool(large, MORE, [[*distilled(run), Part(more, LARGE, MANY)] for run, more in both])
 
 
 def independent(runs: Sequence[Packed]) -> list[Part]:

@@ -20,6 +20,7 @@ from pages import beyond_text, latency_text, searched_text, tables, taught_text
 from pages.conclusions import best_cascades, conclusions, counted
 from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
 from pages.rows import networks, spread
+from pages.summary import summary
 
 HERE = Path(__file__).resolve().parent
 IRENE_RUN = re.compile(r"cifar\d+-resnet\d+-irene-s\d+-e\d+")
@@ -77,6 +78,7 @@ def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str, 
     name, stages = next((name, stages) for name, stages in irenes.items() if "-s0-" in name)
     parts = {
         "hardware": ", ".join(dict.fromkeys(row["hardware"] for row in rows)),
+        "summary": summary(study, HEADLINE_DATA),
         "conclusions": conclusions(study, beyond),
         "methods": tables.method_tables(rows),
         "against": tables.against_tables(study["against"]),

@@ -30,7 +30,7 @@ def conclusions(study: dict[str, Any], beyond: dict[str, Any]) -> str:
     rows = study["rows"]
     said = [irene_sentence(slug, about, rows) for slug, about in study["against"].items()]
     said += [folds_sentence(slug, about) for slug, about in study["against"].items() if "folds" in about]
-    said += recipe_sentences(rows)
+    said += filter(None, [recipe_sentence(rows)])
     said += [cascade_sentence(one, rows) for one in most_worth_showing(study["small_first"])]
     said += beyond_text.sentences(beyond)
     return "\n".join(f"- {sentence}" for sentence in said)
@@ -100,15 +100,15 @@ def folds_sentence(slug: str, about: dict[str, Any]) -> str:
     return said
 
 
-def recipe_sentences(rows: Sequence[Row]) -> list[str]:
+def recipe_sentence(rows: Sequence[Row]) -> str:
     found = [row for row in rows if row["method"] == "irene paper's recipe"]
     collapsed = [row for row in found if row["cost"] < 1.02 or row["cost"] > row["members"] - 0.02]
     if not found:
-        return []
-    return [
+        return ""
+    return (
         f"**The paper's recipe to the letter** collapsed in {len(collapsed)} of {len(found)} runs: the same number of "
         "members for nearly every image."
-    ]
+    )
 
 
 def best_cascades(cascades: Sequence[Row], dataset: str) -> list[Row]:

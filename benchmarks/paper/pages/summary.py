@@ -1,0 +1,100 @@
+"""The results in one paragraph for who reads no further: what pays, what does not, with its numbers."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from names import IRENE, setting_title, title
+
+from pages.conclusions import MARGIN, best_cascades, recipe_sentence
+from pages.rows import Row, load_paper, mean_of, networks, of_setting, taught, utility_of
+
+WIDTH = 120
+Gains = dict[str, tuple[float, float, float]]  # by setting: points, and their interval
+
+
+def summary(study: dict[str, Any], datasets: Sequence[str]) -> str:
+    """Of these data sets the cascades, and of all settings IRENE."""
+    rows, gains = study["rows"], gains_by_setting(study["against"])
+    sentences = [
+        starting_small(study["small_first"], rows, datasets),
+        learned_halting(study["small_first"], gains["the same"]),
+        joint_training(gains["independent"]),
+        against_the_paper(rows, list(study["against"])),
+        recipe_sentence(rows).replace("**", ""),
+    ]
+    return textwrap.fill(" ".join(filter(None, sentences)), WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def starting_small(cascades: Sequence[Row], rows: Sequence[Row], datasets: Sequence[str]) -> str:
+    """What taught cascades reach at a quarter and at half of the cost of one large network."""
+    best = [best_cascades(cascades, dataset)[0] for dataset in datasets]
+
+    def have(values: list[float]) -> str:
+        return " and ".join(f"{100 * value:.2f}" for value in values)
+
+    def at(cost: str) -> str:
+        return have([cascade["policies"]["selector"][cost]["accuracy"] for cascade in best])
+
+    def plain(method: str) -> str:
+        return have([mean_of(networks(rows, cascade, "resnet18", method), "accuracy") for cascade in best])
+
+    small = "small networks, which large ones taught," if taught(best[0]) else "small networks"
+    return (
+        f"**Starting small pays.** With {small} in front of three ResNet-18, a quarter of one ResNet-18's FLOPs is "
+        f"enough for {at('0.25')} % on {' and '.join(title(name) for name in datasets)}, and half of them for "
+        f"{at('0.5')}; one ResNet-18 has {plain('single')}, and three averaged, at three times its cost, "
+        f"{plain('average')}."
+    )
+
+
+def learned_halting(cascades: Sequence[Row], same: Gains) -> str:
+    """Where a selector is better than a threshold on the margin: on unequal members, and on equal ones."""
+    points, cost, dataset = max(
+        (point["gain"][0], cost, one["dataset"])
+        for one in cascades
+        for cost, point in one["policies"]["selector"].items()
+        if point["gain"][1] > 0
+    )
+    means = [value for value, _, _ in same.values()]
+    return (
+        f"**Learning when to stop pays where members differ in size**: up to {points:+.2f} points over {MARGIN} at the "
+        f"same cost ({title(dataset)}, at {cost}). On equal members it is worth "
+        f"{min(means):+.2f} to {max(means):+.2f}, on the mean of costs 1.05 to 2.0."
+    )
+
+
+def joint_training(other: Gains) -> str:
+    """IRENE as a whole against independent members that stop by their margin."""
+    ahead = sum(low > 0 for _, low, _ in other.values())
+    told = "; ".join(f"{setting_title(slug)}: {value:+.2f}" for slug, (value, _, _) in other.items())
+    return (
+        f"IRENE's members and selector together are ahead of independent members with {MARGIN}, beyond chance, in "
+        f"{ahead} of {len(other)} settings ({told})."
+    )
+
+
+def against_the_paper(rows: Sequence[Row], slugs: Sequence[str]) -> str:
+    """IRENE's utility beside the paper's."""
+    paper = {(row["dataset"], row["backbone"]): row["utility"] for row in load_paper() if row["method"] == "irene"}
+    told, reached = [], 0
+    for slug in slugs:
+        dataset, backbone, epochs = slug.split("-")
+        setting = of_setting(rows, dataset, backbone, int(epochs[1:]))
+        ours = utility_of([row for row in setting if row["method"] == IRENE], setting)
+        if ours is not None and (dataset, backbone) in paper:
+            reached += ours >= paper[dataset, backbone]
+            told.append(f"{ours:.2f} and {paper[dataset, backbone]:.2f}")
+    if not told:
+        return ""
+    return f"Its utility is at or above the paper's in {reached} of {len(told)} (ours and theirs: {', '.join(told)})."
+
+
+def gains_by_setting(against: dict[str, Any]) -> dict[str, Gains]:
+    """What IRENE gains on margin + temperature over all costs, on the same and on independent members."""
+    return {
+        kind: {slug: about["gains"][f"{MARGIN}, {kind} members"]["all"] for slug, about in against.items()}
+        for kind in ("the same", "independent")
+    }

@@ -1,0 +1,79 @@
+"""The paragraph that sums up the study says what the numbers say, whichever way they turn out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from names import DISTILLED, INDEPENDENT, IRENE
+from pages.summary import summary
+
+SLUG = "cifar10-resnet18-e30"
+
+
+def cascade(training: str, gains: dict[str, list[float]]) -> dict[str, Any]:
+    points = {cost: {"accuracy": 0.9 + float(cost) / 100, "gain": gain} for cost, gain in gains.items()}
+    about = {"dataset": "cifar10", "epochs": 60, "training": training, "whole_run": True}
+    members = ["resnet32"] * 2 + ["resnet18"] * 3
+    return {**about, "members": members, "seeds": 1, "which_seeds": [0], "policies": {"selector": points}}
+
+
+def row(epochs: int, method: str, accuracy: float, cost: float) -> dict[str, Any]:
+    about = {"dataset": "cifar10", "backbone": "resnet18", "epochs": epochs, "images": 45_000, "seed": 0}
+    return {**about, "method": method, "accuracy": accuracy, "cost": cost, "members": 3}
+
+
+def study(**changes: Any) -> dict[str, Any]:
+    gains = {"margin + temperature, the same members": [0.02, -0.01, 0.05]}
+    gains |= {"margin + temperature, independent members": [0.4, 0.1, 0.7]}
+    return {
+        "rows": [
+            *[row(epochs, "single", 0.91, 1) for epochs in (30, 60)],
+            *[row(epochs, "average", 0.93, 3) for epochs in (30, 60)],
+            row(30, IRENE, 0.925, 1.3),
+        ],
+        "small_first": [cascade(DISTILLED, {"0.25": [0.3, 0.2, 0.4], "0.5": [0.9, -0.1, 1.9]})],
+        "against": {SLUG: {"gains": {kind: {"all": values} for kind, values in gains.items()}}},
+        **changes,
+    }
+
+
+def said(**changes: Any) -> str:
+    return " ".join(summary(study(**changes), ["cifar10"]).split())
+
+
+def test_it_sets_cascades_beside_one_network_and_three() -> None:
+    assert "a quarter of one ResNet-18's FLOPs is enough for 90.25 % on CIFAR-10, and half of them for 90.50" in said()
+    assert "one ResNet-18 has 91.00, and three averaged, at three times its cost, 93.00." in said()
+
+
+def test_it_says_whether_the_small_ones_were_taught() -> None:
+    assert "small networks, which large ones taught, in front" in said()
+    plain = cascade(INDEPENDENT, {"0.25": [0.3, 0.2, 0.4], "0.5": [0.9, -0.1, 1.9]})
+    assert "With small networks in front" in said(small_first=[plain])
+
+
+def test_a_gain_that_may_be_chance_is_not_the_largest() -> None:
+    assert "up to +0.30 points over margin + temperature at the same cost (CIFAR-10, at 0.25)" in said()
+    assert "On equal members it is worth +0.02 to +0.02" in said()
+
+
+@pytest.mark.parametrize(("low", "ahead"), [(0.1, 1), (-0.1, 0)])
+def test_only_what_is_beyond_chance_counts_as_ahead(low: float, ahead: int) -> None:
+    gains = {f"margin + temperature, {kind} members": {"all": [0.4, low, 0.7]} for kind in ("the same", "independent")}
+    assert f"beyond chance, in {ahead} of 1 settings (CIFAR-10, ResNet-18, 30 epochs: +0.40)" in said(
+        against={SLUG: {"gains": gains}}
+    )
+
+
+def test_utility_stands_beside_the_papers() -> None:
+    assert "at or above the paper's in 0 of 1 (ours and theirs: " in said()
+    assert " and 3.10)" in said()
+    better = [row(30, IRENE, 0.934, 1.01) if one["method"] == IRENE else one for one in study()["rows"]]
+    assert "at or above the paper's in 1 of 1 (ours and theirs: " in said(rows=better)
+
+
+def test_a_recipe_that_nobody_ran_is_not_spoken_of() -> None:
+    assert "recipe" not in said()
+    collapsed = [*study()["rows"], row(30, "irene paper's recipe", 0.91, 1.0)]
+    assert "The paper's recipe to the letter collapsed in 1 of 1 runs" in said(rows=collapsed)

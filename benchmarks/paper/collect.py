@@ -1,9 +1,12 @@
 """Turn the packed runs of the study into benchmarks/paper/results.json and figures.json.
 
-    python benchmarks/paper/collect.py DIR [--workers 2]
+    python benchmarks/paper/collect.py DIR [--workers 2] [--anew]
 
 DIR holds the unpacked tars that train.py left, one folder a run. Everything is a replay of banks: nothing is trained
-but policies, on one core for each worker. write.py and figures.py make documents and pictures of the two files.
+but policies, on one core for each worker. What is found is kept in DIR/collected.json: an interrupted collection goes
+on, and runs that are added later cost what depends on them. After a change of code that matters to results, `--anew`
+computes all of them again; how many are of other code is said at the end. write.py and figures.py make documents and
+pictures of the two files.
 """
 
 from __future__ import annotations
@@ -13,15 +16,13 @@ import os
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from rich.console import Console
-from rich.progress import track
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
@@ -38,13 +39,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import json_in_lines
 from names import FOLDS, IRENE, title
 from replay.against import THRESHOLDS, against, asked_and_realised
+from replay.kept import Kept
 from replay.packed import TABLE_MEMBERS, Packed, Setting, Study
 from replay.searched import pools, searched
 from replay.small_first import at_every_cost, small_first
 from replay.taught import taught
 
 HERE = Path(__file__).resolve().parent
-T = TypeVar("T")
 KEPT = ("accuracy", "cost", "nll", "ece", "flops", "ms")
 
 
@@ -52,19 +53,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, metavar="DIR")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--anew", action="store_true", help="compute again what was found before")
     arguments = parser.parse_args()
-    study = Study.read(arguments.runs)
+    study, kept = Study.read(arguments.runs), Kept(arguments.runs, anew=arguments.anew)
     settings = study.settings()
     alone = [study.alone(run) for run in study.runs]
     wished = [run for run in study.runs if run.label in (IRENE, FOLDS) and run.has_heldout]
     # In processes of their own: threads inherited by a fork would never wake up.
     with ProcessPoolExecutor(arguments.workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        rows = each(pool, "runs", rows_of, study.runs, alone)
-        gains = each(pool, "IRENE against thresholds", against, [study] * len(settings), settings)
-        asked = each(pool, "asked and realised cost", asked_and_realised, wished)
-        cascades = each(pool, "small members first", at_every_cost, list(small_first(study)))
-        choices = each(pool, "sizes", searched, list(pools(study)))
-        shown = pictures(study, pool)
+        rows = kept.each(pool, "runs", rows_of, study.runs, alone)
+        alike = [study.alike(setting) for setting in settings]
+        gains = kept.each(pool, "IRENE against thresholds", against, alike, settings)
+        asked = kept.each(pool, "asked and realised cost", asked_and_realised, wished)
+        cascades = kept.each(pool, "small members first", at_every_cost, list(small_first(study)))
+        choices = kept.each(pool, "sizes", searched, list(pools(study)))
+        shown = pictures(study, pool, kept)
     found = {
         "rows": add_utilities(true_costs([row for of_run in rows for row in of_run])),
         "against": {one.slug: about for one, about in zip(settings, gains, strict=True) if about is not None},
@@ -78,11 +81,8 @@ def main() -> None:
     (HERE / "results.json").write_text(json_in_lines(found))
     (HERE / "figures.json").write_text(json_in_lines(shown))
     print(f"{len(found['rows'])} rows of {len(study.runs)} runs")
-
-
-def each(pool: Executor, what: str, work: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
-    """What a function gives for each of these, computed side by side, with a bar of how far it is."""
-    return list(track(pool.map(work, *arguments), what, total=len(arguments[0]), console=Console(stderr=True)))
+    if kept.others:
+        print(f"{kept.others} results were found before the code changed: --anew computes all of them again")
 
 
 def by_setting(runs: Sequence[Packed], asked: Sequence[dict[str, float]]) -> dict[str, list[dict[str, float]]]:
@@ -202,7 +202,7 @@ def speed(run: Packed) -> dict[str, Any]:
     }
 
 
-def pictures(study: Study, pool: Executor) -> dict[str, Any]:
+def pictures(study: Study, pool: Executor, kept: Kept) -> dict[str, Any]:
     """What the figures show, by study of the package and setting; a study that lacks runs has no entry.
 
     Of the lengths of training of a backbone on a data set, the one with most members, seeds and epochs is shown.
@@ -217,7 +217,7 @@ def pictures(study: Study, pool: Executor) -> dict[str, Any]:
                 best[place] = rank, setting, runs
     found: dict[str, dict[str, Any]] = {name: {} for name in ("members", "pareto", "size", "ablation", "curves")}
     names, chosen = [name for name, _, _ in best], list(best.values())
-    measured = each(pool, "figures", measure, names, [runs for _, _, runs in chosen])
+    measured = kept.each(pool, "figures", measure, names, [runs for _, _, runs in chosen])
     for name, (_, setting, _), figure in zip(names, chosen, measured, strict=True):
         found[name][setting.slug] = figure
     return found

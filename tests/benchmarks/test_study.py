@@ -19,6 +19,7 @@ from pages import tables
 from pages.conclusions import folds_sentence
 from pages.rows import load_paper, utility_of
 from replay import against
+from replay.kept import Kept
 from replay.packed import Packed, Setting, Study, common_seeds
 from training.packing import pack
 
@@ -135,9 +136,9 @@ def test_packed_runs_become_rows_with_the_fields_of_the_study(study: Study) -> N
     assert {row["members"] for row in rows if row["method"] == "single"} == {1}
 
 
-def test_figures_are_measured_on_packed_runs(study: Study) -> None:
+def test_figures_are_measured_on_packed_runs(study: Study, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
-        found = collect.pictures(study, pool)
+        found = collect.pictures(study, pool, Kept(tmp_path))
     slug = "digits-cnn-e2"
     assert set(found["pareto"]) == set(found["curves"]) == set(found["size"]) == {slug}
     assert found["members"][slug]["members"] == [1, 2, 3, 4, 5]

@@ -163,6 +163,11 @@ class Study:
     def of(self, setting: Setting, *labels: str) -> list[Packed]:
         return [run for run in self.runs if run.setting == setting and run.label in labels]
 
+    def alike(self, setting: Setting) -> Study:
+        """The runs on the data and with the backbone of a setting, however long and on however many images."""
+        wanted = (setting.dataset, setting.backbone)
+        return Study([run for run in self.runs if (run.setting.dataset, run.setting.backbone) == wanted])
+
     def alone(self, run: Packed) -> bool:
         """Whether a run had the card to itself, so that its time says something."""
         if run.first_trained in NEVER_ALONE or not run.tells_speed:

@@ -78,7 +78,7 @@ def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str, 
     name, stages = next((name, stages) for name, stages in irenes.items() if "-s0-" in name)
     parts = {
         "hardware": ", ".join(dict.fromkeys(row["hardware"] for row in rows)),
-        "summary": summary(study, HEADLINE_DATA),
+        "summary": summary(study, beyond, HEADLINE_DATA),
         "conclusions": conclusions(study, beyond),
         "methods": tables.method_tables(rows),
         "against": tables.against_tables(study["against"]),

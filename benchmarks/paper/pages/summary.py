@@ -6,8 +6,10 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from comparison import gain
 from names import IRENE, setting_title, title
 
+from pages.beyond_text import OWN, SHOWN
 from pages.conclusions import MARGIN, best_cascades, recipe_sentence
 from pages.rows import Row, load_paper, mean_of, networks, of_setting, taught, utility_of
 
@@ -15,13 +17,14 @@ WIDTH = 120
 Gains = dict[str, tuple[float, float, float]]  # by setting: points, and their interval
 
 
-def summary(study: dict[str, Any], datasets: Sequence[str]) -> str:
+def summary(study: dict[str, Any], beyond: dict[str, Any], datasets: Sequence[str]) -> str:
     """Of these data sets the cascades, and of all settings IRENE."""
     rows, gains = study["rows"], gains_by_setting(study["against"])
     sentences = [
         starting_small(study["small_first"], rows, datasets),
         learned_halting(study["small_first"], gains["the same"]),
         joint_training(gains["independent"]),
+        *(on_corrupted_images(about) for about in beyond.values()),
         against_the_paper(rows, list(study["against"])),
         recipe_sentence(rows).replace("**", ""),
     ]
@@ -74,6 +77,12 @@ def joint_training(other: Gains) -> str:
         f"IRENE's members and selector together are ahead of independent members with {MARGIN}, beyond chance, in "
         f"{ahead} of {len(other)} settings ({told})."
     )
+
+
+def on_corrupted_images(about: dict[str, Any]) -> str:
+    """Whether learned halting is the better one where confidence fails."""
+    points = about["sets"]["all corruptions"]["asked"][SHOWN][OWN]["gain at the same cost"]
+    return f"On corrupted images its selector gains {gain(points)} points on {MARGIN} at the same cost."
 
 
 def against_the_paper(rows: Sequence[Row], slugs: Sequence[str]) -> str:

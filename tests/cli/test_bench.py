@@ -18,8 +18,9 @@ KEYS = {"device", "backend", "mode", "batch", "mean_cost", "ms", "images_per_s",
 
 
 def test_rows(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "pictures" / "bench.svg"
-    found = irene("bench", run_folder, "--quick", "--growth", "--out", out, "--json").json
+    out = tmp_path / "pictures" / "bench.SVG"
+    sizes = [word for size in (1, 8, 1) for word in ("--batch", str(size))]
+    found = irene("bench", run_folder, "--quick", *sizes, "--growth", "--out", out, "--json").json
     modes = ["single", "full", "plain", "engine", "stream"]
     assert [(row["batch"], row["mode"]) for row in found["rows"]] == [
         (batch, mode) for batch in (1, 8) for mode in modes
@@ -29,7 +30,7 @@ def test_rows(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
     assert found["rows"][-1]["mean_cost"] == pytest.approx(cost, abs=0.35)  # of 16 samples
     assert found["hardware"]["cpu"]
     assert {row["axis"] for row in found["growth"]} == {"members", "samples"}
-    assert found["pictures"] == [str(out), str(out.with_name("bench-growth.svg"))]
+    assert found["pictures"] == [str(out), str(out.with_name("bench-growth.SVG"))]
     assert all(Path(path).read_text().startswith("<?xml") for path in found["pictures"])
 
 
@@ -59,7 +60,26 @@ def test_a_run_that_never_stops_early_is_timed_at_a_cost(irene: Irene, table_run
         whole = irene("bench", table_run, "--quick", "--batch", "16", *flags, "--json")
         assert whole.json["policy"] == "never"
         assert whole.json["rows"][-1]["mean_cost"] == 2
-        assert "never stops" not in whole.err
+        assert "the run never stops early: --cost or --point shows what stopping saves" in whole.err
+        assert "ratios are low" not in irene("bench", table_run, "--quick", "--batch", "16", *flags).out
+
+
+def test_an_operating_point_is_timed_with_its_own_policy_and_members(
+    irene: Irene, run_folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(run_folder, tmp_path / "run")
+    point = ("--cost", "1.5", "--policy", "confidence", "--name", "half")
+    assert irene("calibrate", tmp_path / "run", *point).code == 0
+    done = irene("bench", tmp_path / "run", "--quick", "--batch", "16", "--point", "half", "--json")
+    assert (done.json["point"], done.json["policy"]) == ("half", "confidence")
+    used = Run.open(tmp_path / "run").point("half").expected["used"]
+    assert done.json["rows"][-1]["mean_cost"] == pytest.approx(
+        used[0] + 2 * used[1] + 3 * used[2], abs=0.35
+    )  # of 16 samples
+    assert "never stops" not in done.err
+    cost = irene("bench", tmp_path / "run", "--quick", "--batch", "16", "--point", "half", "--cost", "2.4", "--json")
+    assert cost.json["rows"][-1]["mean_cost"] == pytest.approx(2.4, abs=0.35)
+    assert "no operating point is called 'none'" in irene("bench", run_folder, "--point", "none").mistake
 
 
 def test_a_run_without_test_samples_needs_a_cost(irene: Irene, run_folder: Path, tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ def run_readme(folder: Path) -> list[str]:
 
 def test_the_readme_runs_and_names_the_points(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
     folder, out = Path(shutil.copytree(run_folder, tmp_path / "run")), tmp_path / "out"
-    for wish in (("--cost", "1.4", "--name", "cheap"), ("--max-drop", "5%", "--name", "careful")):
-        assert irene("calibrate", folder, *wish, "--policy", "margin").code == 0
+    for wish in ("--cost 1.4 --name cheap", "--max-drop 5% --name careful", "--p99 1000 --name timed"):
+        assert irene("calibrate", folder, *wish.split(), "--policy", "margin").code == 0
     assert irene("export", folder, "--out", out).code == 0
     run = Run.open(folder)
     wanted = run.cascade().predict(torch.zeros(4, 5))
@@ -53,10 +53,12 @@ def test_the_readme_runs_and_names_the_points(irene: Irene, run_folder: Path, tm
     text = (out / "README.md").read_text()
     assert "pip install numpy onnxruntime" in text
     points = re.findall(r"^\| `(.*)` \| (.*) \|$", text, re.MULTILINE)
-    assert [name for name, _ in points] == load_irene.load(out).points == ["trained", "cheap", "careful"]
+    assert [name for name, _ in points] == load_irene.load(out).points == ["trained", "cheap", "careful", "timed"]
     assert points[0][1] == "selector: as the run was trained"
     assert points[1][1].startswith("margin for cost 1.40 members: ")
     assert points[2][1].startswith("margin for max-drop 5%: ")
+    in_torch = [words.endswith(" (times are those of the members in torch, in float32)") for _, words in points]
+    assert in_torch == [False, False, False, True]
 
 
 def test_the_readme_of_values_runs(irene: Irene, tmp_path: Path) -> None:

@@ -289,8 +289,11 @@ def test_the_loader_refuses_what_is_wrong(exported: Path, tmp_path: Path) -> Non
         load_irene.load(tmp_path)
     folder = Path(shutil.copytree(exported, tmp_path / "out"))
     cascade = load_irene.load(folder, "change", threads=1)
-    with pytest.raises(ValueError, match=r"samples of shape \(5,\), got an array of shape \(2, 4\)"):
-        cascade.predict(np.zeros((2, 4), np.float32))
+    for wrong, got in ((np.zeros((2, 4)), r"float64 of shape \(2, 4\)"), (np.zeros(5), r"float64 of shape \(5,\)")):
+        with pytest.raises(ValueError, match=rf"numbers of shape \(samples, 5\), got {got}"):
+            cascade.predict(wrong)
+    with pytest.raises(ValueError, match=r"numbers of shape \(samples, 5\), got complex128 of shape \(2, 5\)"):
+        cascade.predict(np.zeros((2, 5), complex))
     with pytest.raises(ValueError, match="no operating point is called 'cheap', there are: trained, never"):
         load_irene.load(folder, "cheap")
     (folder / "points" / "change.npz").write_bytes(b"other")

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from irene.cli.output import speaking
-from irene.cli.params import Device, Json, RunFolder
+from irene.cli.params import Device, Json, Point, RunFolder
 
 QUICK = {"batches": (1, 8), "backends": ("eager",), "seconds": 0.0, "samples": 16, "stream_batches": 4}
 
@@ -32,10 +32,11 @@ def bench(
         float | None,
         typer.Option(
             min=1,
-            help="Mean members a sample; by default as on the run's test samples. A run that never stops early gets a "
-            "policy that does.",
+            help="Mean members a sample; by default as on the run's test samples, or as is expected of the operating "
+            "point. A run that never stops early gets a policy that does.",
         ),
     ] = None,
+    point: Point = None,
     seconds: Annotated[
         float | None,
         typer.Option(min=0, help="How long each mode is timed at each batch size; by default 1, 0 with --quick."),
@@ -73,13 +74,13 @@ def bench(
         chosen: dict[str, Any] = {"backends": benching.default_backends(picked)}
         chosen |= QUICK if quick else {}
         chosen |= {"seconds": seconds} if seconds is not None else {}
-        chosen |= {"batches": tuple(batch)} if batch else {}
-        chosen |= {"backends": tuple(backend)} if backend else {}
+        chosen |= {"batches": tuple(dict.fromkeys(batch))} if batch else {}
+        chosen |= {"backends": tuple(dict.fromkeys(backend))} if backend else {}
         options = benching.BenchOptions(**chosen)
-        target = cost or usual_cost(run)
+        target = cost or usual_cost(run, point)
         inputs = benching.random_inputs(tuple(run.manifest["data"]["shape"]), 64 if quick else 1024, picked)
-        trained = run.cascade(picked)
-        cascade = benching.at_cost(able_to_cost(trained, target), inputs, target)
+        given = run.cascade(picked, point=point)
+        cascade = benching.at_cost(able_to_cost(given, target), inputs, target)
         policy = cascade.rule.policy.name
         skipped: dict[str, str] = {}
 
@@ -94,11 +95,14 @@ def bench(
             say(f"{row['backend']}, batch {row['batch']}, {row['mode']}: {row['ms']:.3g} ms")
 
         say(plan(options))
-        if policy != trained.rule.policy.name:
+        if policy != given.rule.policy.name:
             say(f"the run never stops early, so for --cost {target:g} the {policy} policy stops its samples")
+        elif policy == "never":
+            say("the run never stops early: --cost or --point shows what stopping saves")
         rows = benching.bench(cascade, inputs, options, report=report, skip=None if backend else skip)
-        value = {
+        value: dict[str, Any] = {
             "run": str(folder),
+            "point": point,
             "policy": policy,
             "hardware": benching.hardware(picked),
             "rows": rows,
@@ -112,7 +116,7 @@ def bench(
         shown = row_table(rows)
         words = [
             off_target(rows, target),
-            why_low(rows),
+            None if policy == "never" else why_low(rows),
             *(f"picture written to {path}" for path in value.get("pictures", ())),
         ]
 

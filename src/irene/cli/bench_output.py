@@ -31,7 +31,7 @@ def check_picture(out: Path | None) -> None:
     """Refuse a name that says nothing of a picture, or where none can be written, before anything is measured."""
     if out is None:
         return
-    if out.suffix not in FORMATS:
+    if out.suffix.lower() not in FORMATS:
         raise OptionError(f"pictures are written as {', '.join(FORMATS)}, got {out}")
     check_writable(out)
 
@@ -48,8 +48,10 @@ def plan(options: BenchOptions) -> str:
     )
 
 
-def usual_cost(run: Run) -> float:
-    """Members that the run's test samples used on average."""
+def usual_cost(run: Run, point: str | None) -> float:
+    """Members that are expected of an operating point on average, or that the run's test samples used."""
+    if point is not None:
+        return float(sum(count * share for count, share in enumerate(run.point(point).expected["used"], 1)))
     if "test" not in run.figures:
         raise OptionError(f"{run.path}: has no test samples that tell how many members are used: give --cost")
     return float(run.figures["test"]["cost"])
@@ -126,5 +128,5 @@ def draw(rows: Sequence[Row], growing: Sequence[Row] | None, out: Path) -> list[
     if growing is not None:
         pictures[out.with_stem(f"{out.stem}-growth")] = growth_picture(growing)
     for path, picture in pictures.items():
-        write_atomically(path, rendered(picture, path.suffix[1:]))
+        write_atomically(path, rendered(picture, path.suffix[1:].lower()))
     return list(pictures)

@@ -122,7 +122,7 @@ class Stream:
 
     @property
     def recorded(self) -> int:
-        """How many programs (a member in a bucket) were compiled or captured: never more after the first call."""
+        """How many programs (a member in a bucket) were compiled or captured: all of them when it was made."""
         return self._stages.recorder.recorded
 
     @property

@@ -3,6 +3,7 @@
 DIR/README.md        how to run it, and its operating points
 DIR/manifest.json    classes, input, members with their costs, operating points, the SHA-256 of every file below
 DIR/load_irene.py    `load(DIR).predict(batch)`, with numpy and what runs the members
+DIR/table_irene.py   of a run on a table: `encode(rows)` makes such a batch, with numpy
 DIR/members/0.onnx   one graph a member (.xml and .bin for OpenVINO, .pt2 for torch); gate.onnx for mixtures
 DIR/points/NAME.npz  what a policy has learned, if it has
 """
@@ -104,6 +105,10 @@ def export(
         "points": {},
         "made": {"irene": __version__, "method": run.method, "data": run.manifest["data"]["data"]},
     }
+    loaders = ["load_irene.py"]
+    if "columns" in run.manifest["data"]:
+        manifest["input"]["columns"] = run.manifest["data"]["columns"]
+        loaders.append("table_irene.py")
     graphs: dict[int, Graph] = {}
     if int8 and data is not None:
         reduced = reduce(run, predictor.members, points, data, _backend(format), max_loss=max_loss)
@@ -121,7 +126,8 @@ def export(
             manifest["gate"] = {**gate, "top": predictor.top}
         for one in points:
             manifest["points"][one.name] = _save_point(one, list(used), draft)
-        write_atomically(draft / "load_irene.py", (files(__package__) / "load_irene.py").read_bytes())
+        for name in loaders:
+            write_atomically(draft / name, (files(__package__) / name).read_bytes())
         written = sorted(path for path in draft.rglob("*") if path.is_file())
         manifest["files"] = {path.relative_to(draft).as_posix(): sha256_of(path) for path in written}
         write_json(draft / "manifest.json", manifest)

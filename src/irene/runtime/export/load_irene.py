@@ -95,8 +95,9 @@ class Cascade:
     def predict(self, inputs: Array) -> Answer:
         """Answer a batch of raw inputs; each sample runs through as few members as its operating point allows."""
         rows, shape = np.asarray(inputs), tuple(self.manifest["input"]["shape"])
-        if rows.shape[1:] != shape:
-            raise ValueError(f"expected a batch of samples of shape {shape}, got an array of shape {rows.shape}")
+        if rows.shape[1:] != shape or rows.dtype.kind not in "biuf":
+            wanted = f"(samples, {', '.join(map(str, shape))})"
+            raise ValueError(f"expected numbers of shape {wanted}, got {rows.dtype} of shape {rows.shape}")
         if "gate" in self.manifest:
             return self._mix(rows)
         return self._route(rows) if self._policy.name == "skipping" else self._in_order(rows)

@@ -14,11 +14,7 @@ A cascade that irene exported: each sample runs through as few members as it nee
 that is wanted, neither irene nor the code that trained the members. Run this in the folder:
 
 ```python
-import numpy as np
-from load_irene import load
-
-cascade = load()
-batch = np.zeros({shape}, np.float32)  # your samples, as raw as those it was trained on
+{batch}
 answer = cascade.predict(batch)
 {show}
 ```
@@ -28,6 +24,18 @@ From elsewhere, put the folder on the Python path (`PYTHONPATH`): `load()` finds
 
 {points}
 """
+_ARRAY = """\
+import numpy as np
+from load_irene import load
+
+cascade = load()
+batch = np.zeros({shape}, np.float32)  # your samples, as raw as those it was trained on"""
+_TABLE = """\
+from load_irene import load
+from table_irene import encode
+
+cascade = load()
+batch = encode({table})  # your rows, by the names of their columns; a data frame does as well"""
 _LABELS = """\
 for label, used in zip(answer.labels, answer.members_used):
     print(cascade.classes[label], used)"""
@@ -40,6 +48,7 @@ _POINTS = """\
 | point | its policy, what was asked of it, and what to expect |
 |---|---|
 """
+_TIMES = " (times are those of the members in torch, in float32)"
 
 
 def readme(manifest: dict[str, Any]) -> str:
@@ -52,11 +61,19 @@ def readme(manifest: dict[str, Any]) -> str:
         runtime=manifest["runtime"],
         precision=manifest["precision"],
         package=_PACKAGES[manifest["runtime"]],
-        shape=(4, *manifest["input"]["shape"]),
+        batch=_batch(manifest["input"]),
         show=_LABELS if labels else _VALUES,
         outputs="the probability of each class" if labels else f"the values of {classes}",
         points=_points(manifest["points"]),
     )
+
+
+def _batch(about: dict[str, Any]) -> str:
+    """How a batch is made of what the folder takes."""
+    if "columns" not in about:
+        return _ARRAY.format(shape=(4, *about["shape"]))
+    first = {column["name"]: [(column["categories"] or [0.0])[0]] * 4 for column in about["columns"]}
+    return _TABLE.format(table=first)
 
 
 def _points(points: dict[str, Any]) -> str:
@@ -70,4 +87,6 @@ def _words(point: dict[str, Any]) -> str:
     words: str = point["why"]
     if point["asked"]:
         words = f"{point['policy']['name']} for {asked_words(point['asked'])}"
-    return words + (f": {expected_words(point['expected'])}" if point["expected"] else "")
+    expected = point["expected"]
+    words += f": {expected_words(expected)}" if expected else ""
+    return words + _TIMES * (expected.get("unit") == "ms" or "p99" in expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,8 +36,10 @@ def test_every_number_has_a_bucket_less_than_twice_as_large(largest: int, fine: 
 
 def test_buckets_are_sorted_and_checked() -> None:
     assert check_buckets([8, 2, 8]) == (2, 8)
-    with pytest.raises(OptionError, match="sizes of 1 or more"):
-        check_buckets([])
+    wrong: list[Any] = [[], [0, 8], [2.5], 8]
+    for one in wrong:
+        with pytest.raises(OptionError, match="buckets must be sizes of 1 sample or more, whole numbers, got"):
+            check_buckets(one)
 
 
 def test_a_program_is_timed() -> None:

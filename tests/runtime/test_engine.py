@@ -19,12 +19,14 @@ from irene.errors import OptionError
 from irene.halting.policies import Confidence, Margin, Never, Oracle
 from irene.halting.policy import Policy, State, Step
 from irene.halting.skipping import Router
+from irene.mixture import Mixture
 from irene.models import MemberSpec, build
 from irene.runtime import chain, stages
 from irene.runtime.backend import Backend
 from irene.runtime.buckets import CostTable
 from irene.runtime.engine import Engine, EngineOptions
 from irene.runtime.recorder import Mark, Program
+from irene.runtime.stream import Stream
 from irene.runtime.switches import CannotSwitch
 from irene.runtime.torch_backend import Eager
 from irene.types import Prediction
@@ -344,6 +346,17 @@ def test_each_member_may_have_its_own_backend(same: Same) -> None:
     same(Engine(cascade, inputs[:1], backends=["eager", loaded]).predict(inputs), cascade.predict(inputs))
     with pytest.raises(OptionError, match="2 members and 1 backends"):
         Engine(cascade, inputs[:1], backends=["eager"])
+    wrong: list[Any] = ["eager", 3]
+    with pytest.raises(OptionError, match="a backend is a name, such as eager, or one that is loaded, got 3"):
+        Engine(cascade, inputs[:1], backends=wrong)
+
+
+def test_what_has_no_order_of_members_is_refused() -> None:
+    members = mlps(3)
+    mixture: Any = Mixture(members[:2], members[2], top=1)
+    for kind in (Engine, Stream):
+        with pytest.raises(OptionError, match="runs the members of a Cascade in order, got a Mixture"):
+            kind(mixture, torch.zeros(1, 5))
 
 
 def test_a_policy_may_not_grow_its_memory() -> None:
@@ -381,7 +394,7 @@ def test_inputs_of_another_kind_are_refused() -> None:
         wrong: Any = largest
         with pytest.raises(OptionError, match="largest must be 1 sample or more, a whole number"):
             EngineOptions(largest=wrong)
-    with pytest.raises(OptionError, match="buckets must be sizes of 1 or more"):
+    with pytest.raises(OptionError, match="buckets must be sizes of 1 sample or more"):
         Engine(Cascade(mlps(2)), torch.zeros(1, 5), options=EngineOptions(buckets=(0, 4)))
 
 

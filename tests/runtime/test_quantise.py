@@ -10,7 +10,7 @@ from torch import Tensor
 
 from irene.cascade import Cascade
 from irene.data import Data, split
-from irene.errors import CalibrationError
+from irene.errors import CalibrationError, OptionError
 from irene.halting.policies import Margin
 from irene.models import Member, MemberSpec, build, statistics
 from irene.runtime.engine import Engine
@@ -75,3 +75,5 @@ def test_a_cascade_in_int8(blobs: Data) -> None:
     assert torch.equal(answered.members_used, found.members_used)
     with pytest.raises(CalibrationError, match="int8 costs the whole ensemble"):
         quantise(cascade, heldout.inputs, heldout.targets, max_loss=-1.0)
+    with pytest.raises(OptionError, match=r"such as cost, max_drop or risk, got \['price'\]"):
+        quantise(cascade, heldout.inputs, heldout.targets, asked={"price": 1.3})

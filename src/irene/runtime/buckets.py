@@ -7,6 +7,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -38,10 +39,10 @@ def bucket_sizes(largest: int, *, fine: bool = False) -> tuple[int, ...]:
 
 def check_buckets(buckets: Sequence[int]) -> tuple[int, ...]:
     """The sizes in ascending order, each once."""
-    sizes = tuple(sorted(set(buckets)))
-    if not sizes or sizes[0] < 1:
-        raise OptionError(f"buckets must be sizes of 1 or more, got {list(buckets)}")
-    return sizes
+    whole = isinstance(buckets, Sequence) and all(isinstance(size, Integral) and size > 0 for size in buckets)
+    if not whole or not buckets:
+        raise OptionError(f"buckets must be sizes of 1 sample or more, whole numbers, got {buckets!r}")
+    return tuple(sorted(set(buckets)))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from irene.errors import OptionError
 from irene.halting.policy import State
 from irene.models.adapters import as_batch
 from irene.runtime.backend import Backend, Precision
-from irene.runtime.buckets import CostTable
+from irene.runtime.buckets import CostTable, check_buckets
 from irene.runtime.recorder import Mark
 from irene.runtime.stages import Stages, as_example, load_backends, out_of_inference_mode
 from irene.types import Prediction
@@ -44,6 +44,8 @@ class EngineOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.largest, Integral) or self.largest < 1:
             raise OptionError(f"largest must be 1 sample or more, a whole number, got {self.largest}")
+        if self.buckets is not None:
+            check_buckets(self.buckets)
 
 
 class Engine:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irene.bank import Bank
+from irene.calibration.targets import Target
 from irene.cascade import Cascade
-from irene.errors import CalibrationError
+from irene.errors import CalibrationError, OptionError
 from irene.halting.quality import quality
 from irene.models.adapters import as_batch
 from irene.runtime.backend import Backend, backend_class
@@ -95,6 +96,9 @@ def quantise(
     number of members stays. A loss above `max_loss` is an error, and so is a promise of a policy that has learned: it
     may have learned from these very samples.
     """
+    unknown = set(asked or ()) - {known.name for known in fields(Target)}
+    if unknown:
+        raise OptionError(f"asked holds what fit_policy takes, such as cost, max_drop or risk, got {sorted(unknown)}")
     rows = as_batch(inputs)
     kind = backend_class(backend)
     backends = tuple(kind.load(member, rows, precision="int8") for member in cascade.members)

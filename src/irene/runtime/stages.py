@@ -330,6 +330,8 @@ def load_backends(
 
     A name that says its own precision, such as onnx:int8, gets that one.
     """
+    if not isinstance(cascade, Cascade):
+        raise OptionError(f"an engine runs the members of a Cascade in order, got a {type(cascade).__name__}")
     asked = [backends] * len(cascade.members) if isinstance(backends, str) else list(backends)
     if len(asked) != len(cascade.members):
         raise OptionError(f"got {len(cascade.members)} members and {len(asked)} backends: give one, or one each")
@@ -338,6 +340,8 @@ def load_backends(
         if isinstance(one, str):
             kind, own = parse_backend(one, precision)
             one = backend_class(kind).load(member, example, precision=own)
+        if not isinstance(one, Backend):
+            raise OptionError(f"a backend is a name, such as eager, or one that is loaded, got {one!r}")
         loaded.append(one)
     return loaded
 

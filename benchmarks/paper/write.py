@@ -1,4 +1,4 @@
-"""Write docs/results.md, docs/calibrate.md and the README's headline from the committed JSON files.
+"""Write docs/results*.md, docs/calibrate.md and the README's headline from the committed JSON files.
 
     python benchmarks/paper/write.py [--check]
 
@@ -19,12 +19,13 @@ from names import TRAINED, seeds, setting_title, title
 from pages import beyond_text, latency_text, searched_text, tables, taught_text
 from pages.conclusions import best_cascades, conclusions, counted
 from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
-from pages.rows import networks, spread
+from pages.rows import Row, most_worth_showing, networks, spread
 from pages.summary import summary
 
 HERE = Path(__file__).resolve().parent
 IRENE_RUN = re.compile(r"cifar\d+-resnet\d+-irene-s\d+-e\d+")
 HEADLINE_DATA = ("cifar10", "cifar100")
+Latency = dict[str, dict[str, list[Row]]]  # by machine
 HEADLINE = re.compile(r"(<!-- headline -->\n).*?(<!-- /headline -->)", re.DOTALL)
 
 
@@ -36,15 +37,17 @@ def main() -> None:
     beyond = json.loads((RESULTS / "beyond.json").read_text())
     promises, sizes = ((RESULTS / f"{name}.md").read_text().strip() for name in ("promises", "heldout_size"))
     readme = ROOT / "README.md"
+    latency = latency_text.load_files()
     written = {
-        ROOT / "docs/results.md": results(study, pictures, table, beyond),
+        ROOT / "docs/results.md": results(study, pictures, table, beyond, latency),
+        ROOT / "docs/results-cascades.md": cascades(study, latency),
         ROOT / "docs/calibrate.md": filled(HERE / "pages/calibrate.md.in", {"promises": promises, "sizes": sizes}),
-        readme: HEADLINE.sub(lambda found: found[1] + headline(study) + found[2], readme.read_text()),
+        readme: HEADLINE.sub(lambda found: found[1] + headline(study, latency) + found[2], readme.read_text()),
     }
     write_or_check(written, "benchmarks/paper/write.py", check=check)
 
 
-def headline(study: dict[str, Any]) -> str:
+def headline(study: dict[str, Any], latency: Latency) -> str:
     """Cascades of each training at two costs, beside one large network and three, on both data sets."""
     by_dataset = {dataset: best_cascades(study["small_first"], dataset) for dataset in HEADLINE_DATA}
     first = by_dataset[HEADLINE_DATA[0]]
@@ -67,12 +70,26 @@ def headline(study: dict[str, Any]) -> str:
             cells = [f"**{100 * one['policies']['selector'][asked]['accuracy']:.2f}**" for one in alike]
             lines.append(f"| {name} | **{float(asked):.2f}** | {' | '.join(cells)} |")
             name = "the same"
-    lines += ["", latency_text.in_half_the_time(latency_text.load_files())]
+    lines += ["", latency_text.in_half_the_time(latency)]
     lines += ["", f"![{CAPTIONS[SMALL_FIRST]}](docs/figures/{file_name(SMALL_FIRST, 'cifar10')})"]
     return "\n".join(lines) + "\n"
 
 
-def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str, beyond: dict[str, Any]) -> str:
+def cascades(study: dict[str, Any], latency: Latency) -> str:
+    """All that was found of members that differ in size."""
+    parts = {
+        "cascades": tables.cascade_tables(study["small_first"], study["rows"]),
+        "joint": tables.joint_table(study["rows"]),
+        "taught": taught_text.section(study["taught"]),
+        "searched": searched_text.section(study["searched"]),
+        "latency": latency_text.section(latency),
+    }
+    return filled(HERE / "pages/cascades.md.in", parts)
+
+
+def results(
+    study: dict[str, Any], pictures: dict[str, Any], policy_table: str, beyond: dict[str, Any], latency: Latency
+) -> str:
     rows = study["rows"]
     irenes = {name: stages for name, stages in study["training"].items() if IRENE_RUN.fullmatch(name)}
     name, stages = next((name, stages) for name, stages in irenes.items() if "-s0-" in name)
@@ -83,11 +100,8 @@ def results(study: dict[str, Any], pictures: dict[str, Any], policy_table: str, 
         "methods": tables.method_tables(rows),
         "against": tables.against_tables(study["against"]),
         "asked": tables.asked_table(study["asked"]),
-        "cascades": tables.cascade_tables(study["small_first"], rows),
-        "joint": tables.joint_table(rows),
-        "taught": taught_text.section(study["taught"]),
-        "searched": searched_text.section(study["searched"]),
-        "latency": latency_text.section(latency_text.load_files()),
+        "best_cascades": tables.cascade_tables(most_worth_showing(study["small_first"]), rows),
+        "half_time": latency_text.in_half_the_time(latency),
         "headline_figures": "\n\n".join(picture(SMALL_FIRST, dataset) for dataset in headline_data(study)),
         "policies": policy_table.replace("### ", "#### ").strip(),
         "beyond": beyond_text.section(beyond),

@@ -1,1 +1,1 @@
-"""Text, tables and pictures of docs/results.md, from committed JSON alone."""
+"""Text, tables and pictures of docs/results*.md, from committed JSON alone."""

@@ -33,7 +33,8 @@ def read_parquet(
     except ImportError:
         raise MissingExtraError("pyarrow", "parquet") from None
     try:
-        with parquet.ParquetFile(path) as file:
+        # Opened here, as pyarrow takes no names that are not UTF-8.
+        with path.open("rb") as content, parquet.ParquetFile(content) as file:
             wanted = _wanted(path, file.schema_arrow.names, columns, shape)
             before = 0
             for batch in file.iter_batches(batch_size=batch_size, columns=wanted):

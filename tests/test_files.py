@@ -80,6 +80,14 @@ def test_a_place_where_nothing_can_be_written_is_refused_beforehand(tmp_path: Pa
     assert list((tmp_path / "new").iterdir()) == []
 
 
+def test_what_is_no_ordinary_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for path, kind in ((tmp_path / "pipe", "a pipe"), (tmp_path / "link", "a pipe"), (Path(os.devnull), "a device")):
+        with pytest.raises(OptionError, match=f"{path} is {kind}, .*: name an ordinary file"):
+            files.check_writable(path)
+
+
 def test_numbers_that_json_lacks_become_null(tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     files.write_json(path, {"a": math.nan, "b": [math.inf, 1.5], "c": (1, -math.inf), 3: {"d": None}})

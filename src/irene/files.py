@@ -39,6 +39,9 @@ def check_writable(path: Path) -> None:
     """Refuse a place where no file can be written, before work is put into what is to be written there."""
     if path.is_dir():
         raise OptionError(f"{path} is a folder: name a file")
+    if path.exists() and not path.is_file():
+        kind = "a pipe" if path.is_fifo() else "a socket" if path.is_socket() else "a device"
+        raise OptionError(f"{path} is {kind}, and a file would take its place: name an ordinary file")
     check_room(path)
 
 

@@ -135,6 +135,15 @@ def test_a_file_that_cannot_be_written_is_a_users_mistake(irene: Irene, monkeypa
     assert irene("doctor").mistake == "/there: Permission denied"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk to be full")
+def test_a_full_disk_is_no_mistake_of_ours() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "irene", "methods"], check=False, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (2, "irene: No space left on device\n")
+
+
 def test_control_c_is_clean(irene: Irene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("irene.cli.doctor.examine", _raise(KeyboardInterrupt()))
     done = irene("doctor")

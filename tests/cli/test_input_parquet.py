@@ -58,6 +58,9 @@ def test_a_parquet_table_by_the_columns_of_training(irene: Irene, table_run: Pat
     expected = irene("predict", table_run, tmp_path / "new.csv", "--json").json["predictions"]
     found = irene("predict", table_run, tmp_path / "new.parquet", "--json").json["predictions"]
     assert [row | {"file": ""} for row in found] == [row | {"file": ""} for row in expected]
+    parquet.write_table(table.set_column(0, "colour", [[b"red", b"blue", b"violet"]]), tmp_path / "bytes.parquet")
+    found = irene("predict", table_run, tmp_path / "bytes.parquet", "--json").json["predictions"]
+    assert [row | {"file": ""} for row in found] == [row | {"file": ""} for row in expected]
 
 
 def read(path: Path) -> tuple[Tensor, list[str]]:
@@ -200,14 +203,31 @@ def test_parquet_files_that_do_not_fit(
         (run_folder, "short", {"x": [[1.0, 2.0]]}, "has samples of shape (2,), the run takes (5,)"),
         (run_folder, "ragged", {"x": [[1.0] * 5, [1.0]]}, "lists that are no samples of shape (5,)"),
         (run_folder, "hole", {"x": [[1.0] * 5, None]}, "row 2, column 'x': the value is missing"),
+        (
+            run_folder,
+            "holes",
+            {"x": [[1.0] * 5, [1.0, None, 1.0, 1.0, 1.0]]},
+            "row 2, column 'x': the value is missing",
+        ),
+        (photo_run, "nested", {"x": [[[1.0, 2.0], [3.0, None]]]}, "row 1, column 'x': the value is missing"),
         (run_folder, "endless", {"x": [[1.0] * 5, [np.inf] * 5]}, "sample 2 has an input that is not a finite"),
         (run_folder, "none", {"x": pyarrow.array([], pyarrow.list_(pyarrow.float32()))}, "holds no samples"),
         (table_run, "column", {"size": [1.0]}, "has no column 'colour'"),
         (table_run, "cell", {"size": [1.0, None], "colour": ["red"] * 2}, "row 2, column 'size': the value is missing"),
+        (
+            table_run,
+            "latin",
+            {"size": [1.0], "colour": [b"\xff"]},
+            "row 1, column 'colour': the bytes b'\\xff' are no UTF-8",
+        ),
         (photo_run, "text", {"image": ["no bytes"]}, "must hold the bytes of an image file"),
         (photo_run, "noise", {"image": [b"no image"]}, "row 1: the image cannot be read as an image"),
     ):
         parquet.write_table(pyarrow.table(columns), tmp_path / f"{name}.parquet")
         assert words in irene("predict", run, tmp_path / f"{name}.parquet").mistake
+    twice = pyarrow.table([["red"], ["blue"], [1.0]], names=["colour", "colour", "size"])
+    parquet.write_table(twice, tmp_path / "twice.parquet")
+    mistake = irene("predict", table_run, tmp_path / "twice.parquet").mistake
+    assert "has the column name 'colour' twice: give every column a name of its own" in mistake
     assert "cannot be read as a parquet file" in irene("predict", run_folder, tmp_path / "broken.parquet").mistake
     assert "name a file with --out" in irene("predict", run_folder, tmp_path, "--format", "parquet").mistake

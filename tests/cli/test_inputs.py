@@ -34,6 +34,14 @@ def test_folders_stand_for_their_images(album: Path) -> None:
     assert find_files(paths, IMAGES) == [album / name for name in names]
 
 
+def test_a_link_to_nothing_is_refused(album: Path) -> None:
+    (album / "b" / "9.png").symlink_to(album / "gone.png")
+    (album / "a" / "folder.png").symlink_to(album / "b")
+    assert find_files([album / "a"], IMAGES) == [album / "a" / "3.jpg"]
+    with pytest.raises(DataError, match=r"9\.png is a link to nothing: mend or remove it"):
+        find_files([album], IMAGES)
+
+
 @pytest.mark.parametrize("skip", range(5))
 def test_batches_are_the_same_whichever_were_skipped(album: Path, skip: int) -> None:
     found = find_files([album / "b", album / "a", album / "more.npz"], IMAGES)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 
+from irene.cli.predictions import Answers, bucket_for
 from irene.run import Run
 from irene.runtime.backend import installed_backends
 
@@ -62,11 +69,16 @@ def test_images_and_folders_in_the_order_named(irene: Irene, photo_run: Path) ->
 def test_images_in_another_scale_are_noticed(irene: Irene, photo_run: Path, tmp_path: Path) -> None:
     run = Run.open(photo_run)
     images = np.random.default_rng(0).integers(0, 256, (9, *run.manifest["data"]["shape"])).astype(np.float32)
-    for name, x, warnings in (("same", images, 0), ("other", images / 255, 1)):
+    for name, x, example in (
+        ("same", images, None),
+        ("small", images / 255, "0 to 1 in place of 0 to 255"),
+        ("large", images * 255, "0 to 255 in place of 0 to 1"),
+    ):
         np.savez(tmp_path / f"{name}.npz", x=x)
         done = irene("predict", photo_run, tmp_path / f"{name}.npz", "--batch-size", "4")
         assert done.code == 0
-        assert done.err.count("in another scale, such as 0 to 1 in place of 0 to 255?") == warnings
+        assert done.err.count("in another scale") == (example is not None)
+        assert example is None or f"in another scale, such as {example}?" in done.err
         assert len(rows_of(done.out)) == 9
 
 
@@ -84,6 +96,90 @@ def test_values_by_their_names(irene: Irene, tmp_path: Path) -> None:
     assert values == pytest.approx(expected.tolist(), rel=1e-4, abs=1e-5)
     rows = rows_of(irene("predict", tmp_path / "run", tmp_path / "curve.npz").out)
     assert list(rows[0]) == ["file", "row", "height", "members_used"]
+    mistake = irene("predict", tmp_path / "run", tmp_path / "curve.npz", "--probs").mistake
+    assert "answers with values, which have no probabilities: leave out --probs" in mistake
+
+
+def test_names_that_are_no_utf8(irene: Irene, photo_run: Path, tmp_path: Path) -> None:
+    image = tmp_path / os.fsdecode(b"\xff\xc3\xa9.png")
+    shutil.copy(photo_run.parent / "photos" / "dark" / "00.png", image)
+    name = f"{tmp_path}/\\xffé.png"
+    call = ("predict", photo_run, image)
+    done = irene(*call)
+    assert "1 sample, " in done.err
+    assert [row["file"] for row in rows_of(done.out)] == [name]
+    assert [row["file"] for row in irene(*call, "--json").json["predictions"]] == [name]
+    for ending in ("csv", "jsonl", "parquet"):
+        out = tmp_path / os.fsdecode(b"\xfe." + ending.encode())
+        assert irene(*call, "--out", out, "--json").json["out"] == f"{tmp_path}/\\xfe.{ending}"
+        if ending == "parquet":
+            found = parquet.read_table(io.BytesIO(out.read_bytes())).to_pylist()
+        elif ending == "jsonl":
+            found = [json.loads(line) for line in out.read_text().splitlines()]
+        else:
+            found = list(rows_of(out.read_text()))
+        assert [row["file"] for row in found] == [name]
+    table = tmp_path / os.fsdecode(b"\xfd.parquet")
+    table.write_bytes(parquet_bytes({"image": [image.read_bytes()]}))
+    assert [row["row"] for row in irene("predict", photo_run, table, "--json").json["predictions"]] == [0]
+
+
+def parquet_bytes(columns: dict[str, list[Any]]) -> bytes:
+    content = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), content)
+    return content.getvalue()
+
+
+def test_progress_keeps_away_from_answers_on_a_terminal(run_folder: Path, files: Path, tmp_path: Path) -> None:
+    call = [sys.executable, "-m", "irene", "predict", str(run_folder), str(files / "points.npz"), "--batch-size", "8"]
+    for more, rows in (([], 240), (["--out", str(tmp_path / "answers.csv")], 0)):
+        ours, theirs = os.openpty()
+        process = subprocess.Popen([*call, *more], stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm"})
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # how Linux tells that nobody writes to it any more
+            while read := os.read(ours, 4096):
+                shown += read
+        os.close(ours)
+        assert process.wait() == 0
+        assert (b"\x1b" in shown) == (rows == 0)
+        assert shown.count(b"points.npz,") == rows
+        assert b"240 samples" in shown
+
+
+def test_a_huge_batch_size_takes_no_more_than_is_of_use(irene: Irene, run_folder: Path, photo_run: Path) -> None:
+    shape = Run.open(run_folder).manifest["data"]["shape"]
+    np.savez(run_folder.parent / "few.npz", x=np.zeros((3, *shape)))
+    done = irene("predict", run_folder, run_folder.parent / "few.npz", "--batch-size", 10**11)
+    assert (done.code, len(rows_of(done.out))) == (0, 3)
+    cpu, table = torch.device("cpu"), [Path("table.parquet")]
+    assert bucket_for(Run.open(run_folder), table, cpu, 10**8) == 2**14
+    photos = Run.open(photo_run)
+    assert bucket_for(photos, [Path("a.png"), Path("b.png")], cpu, 10**8) == 2
+    photos.manifest["data"]["shape"] = [3, 1024, 1024]
+    assert bucket_for(photos, table, cpu, 10**8) == 170  # 2 GiB
+
+
+def test_the_speed_is_that_of_answering(
+    irene: Irene, run_folder: Path, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, stream = [0.0], Answers._stream
+
+    def slow(*arguments: Any) -> Any:
+        now[0] += 1000
+        return stream(*arguments)
+
+    def answering(*arguments: Any, **more: Any) -> Any:
+        now[0] += 2
+        return chunks(*arguments, **more)
+
+    chunks = Answers.chunks
+    monkeypatch.setattr(Answers, "_stream", slow)
+    monkeypatch.setattr(Answers, "chunks", answering)
+    for module in ("predictions", "predict_progress"):
+        monkeypatch.setattr(f"irene.cli.{module}.perf_counter", lambda: now[0])
+    said = irene("predict", run_folder, files / "points.npz", "--out", tmp_path / "a.csv", "--json").json
+    assert (said["samples"], said["samples_per_s"]) == (240, 120)
 
 
 def test_out_and_format(irene: Irene, run_folder: Path, files: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from irene.cli.predict_parts import Parts
+from irene.errors import OptionError
 
 Irene = Callable[..., Any]
 
@@ -34,7 +35,7 @@ def test_killed_and_resumed_equals_uninterrupted(irene: Irene, run_folder: Path,
     kill_at(many.with_name("resumed.csv.parts") / "000003.csv", call)
     assert not resumed.exists()
     assert "go on with --resume, or remove it" in irene(*call).mistake
-    assert "was begun with other files or options" in irene(*call, "--probs", "--resume").mistake
+    assert "was begun with another run, other files or other options" in irene(*call, "--probs", "--resume").mistake
     done = irene(*call, "--resume")
     assert done.code == 0
     assert "1,920 samples" in done.err
@@ -60,7 +61,7 @@ def test_other_formats_are_resumed_too(
         patch.setattr(Parts, "add", interrupted)
         done = irene(*call, resumed)
     assert done.code == 130
-    kept = "1,280 answers are kept: go on behind them with the same command and --resume"
+    kept = "1,280 answers are kept: go on from there with the same command and --resume"
     assert done.err.splitlines()[-2:] == [kept, "irene: interrupted"]
     assert irene(*call, resumed, "--resume").code == 0
     if ending == "parquet":
@@ -104,10 +105,88 @@ def test_killed_before_the_first_part_is_there(
 
     with monkeypatch.context() as patch:
         patch.setattr("irene.cli.predict_parts.write_atomically", killed)
+        done = irene(*call)
+        assert (done.code, done.err.splitlines()) == (130, ["irene: interrupted"])
+        assert not list(out.parent.glob("*.parts"))
+        patch.setattr(Parts, "_remove", lambda parts: None)  # who is killed does not remove anything
         assert irene(*call).code == 130
-    assert [path.name for path in out.with_name("answers.csv.parts").iterdir()] == ["done.json"]
+    left = sorted(path.name for path in out.with_name("answers.csv.parts").iterdir())
+    assert left == ["done.json", "lock"]
     assert irene(*call, "--resume").code == 0
     assert len(out.read_text().splitlines()) == 1921
+
+
+def test_killed_while_the_parts_are_removed(
+    irene: Irene, run_folder: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = many.with_name("answers.csv")
+    call = ("predict", run_folder, many, "--out", out)
+
+    def killed(folder: Path, **_: object) -> None:
+        next(folder.glob("*.csv")).unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("irene.cli.predict_parts.shutil.rmtree", killed)
+        done = irene(*call)
+    assert (done.code, done.err.splitlines()[-1]) == (130, "irene: interrupted")
+    assert "kept" not in done.err
+    assert len(out.read_text().splitlines()) == 1921
+    assert not list(out.parent.glob("*.parts"))
+    assert irene(*call).code == 0
+    assert irene(*call, "--resume").code == 0
+
+
+def test_only_one_call_at_a_time_writes_a_file(
+    irene: Irene, run_folder: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, out = many.with_name("whole.csv"), many.with_name("answers.csv")
+    call = ("predict", run_folder, many, "--batch-size", "10", "--out")
+    assert irene(*call, whole).code == 0
+    add = Parts.add
+    refused: list[str] = []
+
+    def meanwhile(parts: Parts, records: list[dict[str, Any]]) -> None:
+        monkeypatch.setattr(Parts, "add", add)
+        add(parts, records)
+        refused.extend(irene(*call, out, *more).mistake for more in ([], ["--resume"]))
+
+    monkeypatch.setattr(Parts, "add", meanwhile)
+    assert irene(*call, out).code == 0
+    assert refused == [f"another call is writing {out}: wait until it has ended, or give another --out"] * 2
+    assert out.read_bytes() == whole.read_bytes()
+    assert not list(out.parent.glob("*.parts"))
+
+
+def test_of_two_calls_that_begin_at_once_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (Parts(tmp_path / "a.csv", "csv", "asked", [], resume=False) for _ in range(2))
+    with first:
+        monkeypatch.setattr(Path, "exists", lambda path: monkeypatch.undo())  # not there yet when the second one looks
+        with pytest.raises(OptionError, match="another call is writing"), second:
+            pass
+        assert [path.name for path in tmp_path.iterdir()] == ["a.csv.parts"]
+
+
+def test_what_else_is_calibrated_does_not_matter(
+    irene: Irene, run_folder: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Path(shutil.copytree(run_folder, many.with_name("run")))
+    assert irene("calibrate", run, "--cost", "1.5", "--name", "mine").code == 0
+    call = ("predict", run, many, "--batch-size", "10", "--point", "mine", "--out", many.with_name("a.csv"))
+    add = Parts.add
+
+    def interrupted(parts: Parts, records: list[dict[str, Any]]) -> None:
+        if parts.done.parts == 1:
+            raise KeyboardInterrupt
+        add(parts, records)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Parts, "add", interrupted)
+        assert irene(*call).code == 130
+        assert irene("calibrate", run, "--cost", "1.2", "--name", "other").code == 0
+        assert irene(*call, "--resume").code == 130
+    assert irene("calibrate", run, "--cost", "1.1", "--name", "mine").code == 0
+    assert "was begun with another run" in irene(*call, "--resume").mistake
 
 
 @pytest.fixture
@@ -129,7 +208,7 @@ def test_what_is_wrong_with_a_later_file_can_be_mended(irene: Irene, photo_run: 
     done = irene(*call)
     assert done.code == 2
     kept, mistake = done.err.splitlines()
-    assert kept == "64 answers are kept: go on behind them with the same command and --resume"
+    assert kept == "64 answers are kept: go on from there with the same command and --resume"
     assert "70.png cannot be read as an image" in mistake
     (album / "70.png").write_bytes(good)
     assert irene(*call, "--resume").code == 0
@@ -144,4 +223,4 @@ def test_what_was_answered_must_stay_as_it_was(irene: Irene, photo_run: Path, al
     shutil.copy(photo_run.parent / "photos" / "light" / "00.png", album / "03.png")
     assert "holds answers for files that have changed since" in irene(*call, "--resume").mistake
     (album / "70.png").unlink()
-    assert "was begun with other files or options" in irene(*call, "--resume").mistake
+    assert "was begun with another run, other files or other options" in irene(*call, "--resume").mistake

@@ -115,8 +115,9 @@ def _explain(error: Exception) -> int:
         where = context.command_path if context is not None else "irene"
         words = getattr(error, "format_message", error.__str__)()
         return _fail(f"{words} (see {where} --help)", USER_MISTAKE)
-    if isinstance(error, OSError) and error.filename is not None:
-        return _fail(f"{error.filename}: {error.strerror}", USER_MISTAKE)
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else f"{error.filename}: "
+        return _fail(f"{where}{error.strerror}", USER_MISTAKE)
     kind = type(error).__name__
     return _fail(f"unexpected {kind}: {error} (run again with {DEBUG}=1 to see where)", OUR_MISTAKE, always=True)
 

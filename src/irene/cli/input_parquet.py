@@ -13,7 +13,7 @@ from torch import Tensor
 
 from irene.cli.input_arrays import as_samples
 from irene.data import Column
-from irene.data.cells import Cells
+from irene.data.cells import Cells, check_names
 from irene.data.images import read_image
 from irene.data.table import Unseen, encode
 from irene.errors import DataError, MissingExtraError
@@ -33,7 +33,8 @@ def read_parquet(
     except ImportError:
         raise MissingExtraError("pyarrow", "parquet") from None
     try:
-        with parquet.ParquetFile(path) as file:
+        # Opened here, as pyarrow takes no names that are not UTF-8.
+        with path.open("rb") as content, parquet.ParquetFile(content) as file:
             wanted = _wanted(path, file.schema_arrow.names, columns, shape)
             before = 0
             for batch in file.iter_batches(batch_size=batch_size, columns=wanted):
@@ -50,6 +51,7 @@ def read_parquet(
 
 
 def _wanted(path: Path, names: Sequence[str], columns: Sequence[Column], shape: tuple[int, ...]) -> list[str]:
+    check_names(path, names)
     if columns:
         return [column.name for column in columns if column.name in names]
     for name in ("x", "image") if len(shape) == 3 else ("x",):
@@ -61,19 +63,32 @@ def _wanted(path: Path, names: Sequence[str], columns: Sequence[Column], shape: 
 
 def _cells(path: Path, batch: Any, before: int) -> Cells:
     """Rows of a table as a CSV file would hold them, so that both are read by the same rules."""
-    texts = [[_text(cell) for cell in column.to_pylist()] for column in batch.columns]
-    return Cells(path, tuple(batch.schema.names), list(zip(*texts, strict=True)), before=before)
+    names = tuple(batch.schema.names)
+    texts = [_texts(path, name, batch.column(name).to_pylist(), before) for name in names]
+    return Cells(path, names, list(zip(*texts, strict=True)), before=before)
+
+
+def _texts(path: Path, name: str, cells: list[Any], before: int) -> list[str]:
+    try:
+        return [_text(cell) for cell in cells]
+    except UnicodeDecodeError as error:
+        row = before + cells.index(error.object) + 1
+        raise DataError(
+            f"{path}, row {row}, column {name!r}: the bytes {error.object[:20]!r} are no UTF-8 text; write it as text"
+        ) from None
 
 
 def _text(cell: Any) -> str:
-    return "" if cell is None else str(cell).strip()
+    if cell is None:
+        return ""
+    return (cell.decode() if isinstance(cell, bytes) else str(cell)).strip()
 
 
 def _inputs(path: Path, batch: Any, before: int, shape: tuple[int, ...]) -> Tensor:
     (name,) = batch.schema.names
     cells = batch.column(name).to_pylist()
     for row, cell in enumerate(cells, before + 1):
-        if cell is None:
+        if _is_missing(cell):
             raise DataError(f"{path}, row {row}, column {name!r}: the value is missing; fill it in or remove the row")
     if name == "image":
         return torch.stack([_image(path, row, cell, shape) for row, cell in enumerate(cells, before + 1)])
@@ -84,6 +99,13 @@ def _inputs(path: Path, batch: Any, before: int, shape: tuple[int, ...]) -> Tens
     except ValueError:
         raise DataError(f"{path} has lists that are no samples of shape {shape}, which the run takes") from None
     return as_samples(path, values, shape, first=before + 1)
+
+
+def _is_missing(cell: Any) -> bool:
+    """Whether there is no value, or none in some place of a list, nested or flat."""
+    if not isinstance(cell, list):
+        return cell is None
+    return None in cell or (bool(cell) and isinstance(cell[0], list) and any(map(_is_missing, cell)))
 
 
 def _image(path: Path, row: int, cell: Any, shape: tuple[int, ...]) -> Tensor:

@@ -31,6 +31,11 @@ class Rows:
     inputs: Tensor
 
 
+def shown(path: Path) -> str:
+    """A file's name as text that every format can hold: bytes of it that are no UTF-8 are written as \\xff."""
+    return str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
 def is_image(path: Path) -> bool:
     """Whether a file's name is that of an image."""
     return path.suffix.lower() in EXTENSIONS
@@ -64,7 +69,11 @@ def read_rows(
 
 
 def _images_in(folder: Path) -> list[Path]:
-    images = sorted(file for file in folder.rglob("*") if is_image(file) and file.is_file())
+    named = sorted(filter(is_image, folder.rglob("*")))
+    for file in named:
+        if file.is_symlink() and not file.exists():
+            raise DataError(f"{file} is a link to nothing: mend or remove it")
+    images = [file for file in named if file.is_file()]
     if not images:
         raise DataError(f"{folder} holds no images: expected some of {', '.join(sorted(EXTENSIONS))}")
     return images
@@ -113,13 +122,13 @@ def _batches(
         for path in group:
             start = 0
             for inputs in _data(path, about, batch_size, unseen):
-                places = [(str(path), start + row) for row in range(len(inputs))]
+                places = [(shown(path), start + row) for row in range(len(inputs))]
                 yield partial(Rows, places, inputs)
                 start += len(inputs)
 
 
 def _read_images(paths: list[Path], shape: tuple[int, ...]) -> Rows:
-    return Rows([(str(path), 0) for path in paths], torch.stack([read_image(path, shape) for path in paths]))
+    return Rows([(shown(path), 0) for path in paths], torch.stack([read_image(path, shape) for path in paths]))
 
 
 def _data(path: Path, about: dict[str, Any], batch_size: int, unseen: Unseen) -> Iterator[Tensor]:

@@ -47,7 +47,7 @@ def predict(
     With --out, answers are kept chunk by chunk in a folder beside the file until all are there: a call that was
     interrupted goes on from there with --resume.
     """
-    from irene.cli.inputs import find_files
+    from irene.cli.inputs import find_files, shown
     from irene.cli.predict_files import check_apart, pick_format, print_all
     from irene.cli.predict_parts import Parts, identity
     from irene.cli.predict_progress import Progress
@@ -64,35 +64,38 @@ def predict(
             check_writable(out)
         kind = pick_format(format, out)
         run, picked = Run.open(folder), pick_device(device)
+        if probs and run.task == "regression":
+            raise OptionError(f"{folder} answers with values, which have no probabilities: leave out --probs")
         found = find_files(files, run.manifest["data"])
         if out is not None:
             check_apart(out, [*found, *run.files()])
         bucket = bucket_for(run, found, picked, batch_size)
         answers = Answers(run, picked, point=point, backend=backend, bucket=bucket, warn=output.warn)
-        with Progress(output.console) as progress:
+        apart = out is not None or json or not output.stdout.isatty()  # from the answers on a terminal
+        with Progress(output.console, answers, alone=apart) as progress:
             if out is not None:
-                asked = identity(run, found, kind, picked.type, backend, point, probs, bucket)
-                parts = Parts(out, kind, asked, found, resume=resume)
-                progress.go_on(parts.done.samples, parts.done.members)
-                try:
-                    for chunk in answers.chunks(found, probs=probs, skip=parts.done.parts):
-                        parts.add([record for records in chunk for record in progress.seen(records)])
-                    parts.join()
-                except BaseException:
-                    if parts.kept:
-                        output.console.print(parts.kept, highlight=False)
-                    raise
+                asked = identity(run, found, point, kind, picked.type, backend, probs, bucket)
+                with Parts(out, kind, asked, found, resume=resume) as parts:
+                    progress.go_on(parts.done.samples, parts.done.members)
+                    try:
+                        for chunk in answers.chunks(found, probs=probs, skip=parts.done.parts):
+                            parts.add([record for records in chunk for record in progress.seen(records)])
+                        parts.join()
+                    except BaseException:
+                        if parts.kept:
+                            output.console.print(parts.kept, highlight=False)
+                        raise
             elif json:
                 chunks = answers.chunks(found, probs=probs)
                 told = [record for chunk in chunks for records in chunk for record in progress.seen(records)]
             else:
                 chunks = answers.chunks(found, probs=probs)
                 print_all((progress.seen(records) for chunk in chunks for records in chunk), kind, output.stdout)
-        value = {"run": str(folder), "samples": progress.samples, "mean_members": progress.mean_members}
-        if json and out is None:
-            output.result({**value, "predictions": told}, lambda screen: None)
-        elif json:
-            output.result({**value, "samples_per_s": progress.samples_per_s, "out": str(out)}, lambda screen: None)
-        else:
+        value = {"run": shown(folder), "samples": progress.samples, "mean_members": progress.mean_members}
+        if not json:
             words = progress.words + (f", written to {out}" if out else "")
             output.console.print(words, markup=False, highlight=False)
+        elif out is None:
+            output.result({**value, "predictions": told}, lambda screen: None)
+        else:
+            output.result({**value, "samples_per_s": progress.samples_per_s, "out": shown(out)}, lambda screen: None)

@@ -98,9 +98,13 @@ def _join_text(parts: Sequence[Path], target: Path) -> None:
 
 def _join_parquet(parts: Sequence[Path], target: Path) -> None:
     _, parquet = _pyarrow()
-    with parquet.ParquetWriter(target, parquet.read_schema(parts[0])) as writer:
+    # Files are opened here, as pyarrow takes no names that are not UTF-8.
+    with parts[0].open("rb") as content:
+        schema = parquet.read_schema(content)
+    with target.open("wb") as file, parquet.ParquetWriter(file, schema) as writer:
         for part in parts:
-            writer.write_table(parquet.read_table(part))
+            with part.open("rb") as content:
+                writer.write_table(parquet.read_table(content))
 
 
 def _parquet_bytes(rows: Sequence[Record]) -> bytes:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from secrets import token_hex
+from types import TracebackType
+from typing import Self
 
+from irene.cli.inputs import shown
 from irene.cli.predict_files import Format, encode, join_files
 from irene.cli.predictions import Record
 from irene.errors import OptionError
-from irene.files import sha256_of, write_atomically, write_json
+from irene.files import write_atomically, write_json
 from irene.run import Run
 
+_DECIDES = ("task", "data", "members", "gate", "policy", "aggregation")  # of a run, what answers depend on
 
-def identity(run: Run, files: Iterable[Path], *options: object) -> str:
-    """What tells one call from another: the run, the names of the files, and what else was asked for."""
-    asked = [sha256_of(run.path / "run.json"), [str(file) for file in files], options]
+
+def identity(run: Run, files: Iterable[Path], point: str | None, *options: object) -> str:
+    """What tells one call from another: the run, at its point, the names of the files, and what else was asked for."""
+    about = [run.manifest.get(field) for field in _DECIDES]
+    asked = [about, point, run.manifest.get("points", {}).get(point), [str(file) for file in files], options]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
@@ -41,6 +50,7 @@ class Parts:
 
     A part counts once `done.json` says so, which is written after it. So whenever the process is killed, what is
     counted is whole, and the next process goes on behind it, if the files answered so far are still the same.
+    While one process is inside `with Parts(...)`, which holds a lock in the folder, no other comes in.
     """
 
     def __init__(self, out: Path, kind: Format, asked: str, files: Iterable[Path], *, resume: bool) -> None:
@@ -49,36 +59,59 @@ class Parts:
         self.folder = out.with_name(f"{out.name}.parts")
         self.done = Done(asked)
         self._read = _FilesRead(files)
-        if not self.folder.exists():
-            return
-        if not resume:
+        self._resume = resume
+
+    def __enter__(self) -> Self:
+        with ExitStack() as lock:
+            if self.folder.exists():
+                self._go_on(lock)
+            else:
+                self._begin(lock)
+            self._lock = lock.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock, suppress(OSError):  # which would take the place of the error that ended the call
+            if not self.done.parts:
+                self._remove()
+
+    def _go_on(self, lock: ExitStack) -> None:
+        """Take up what an interrupted call left."""
+        record = self.folder / "done.json"
+        if record.exists() and not _locked(self.folder, lock):
+            raise self._busy()
+        if not self._resume:
             raise OptionError(f"{self.folder} holds answers of an interrupted call: go on with --resume, or remove it")
         try:
-            self.done = Done(**json.loads((self.folder / "done.json").read_text()))
+            done = Done(**json.loads(record.read_text()))
         except (OSError, ValueError, TypeError):
             raise OptionError(
                 f"{self.folder} was not left by irene predict: remove it, or give another --out"
             ) from None
-        if self.done.asked != asked:
-            raise OptionError(f"{self.folder} was begun with other files or options: use the same, or remove it")
-        if self.done.parts and self._read.first(self.done.files) != self.done.read:
+        if done.asked != self.done.asked:
+            raise OptionError(
+                f"{self.folder} was begun with another run, other files or other options: use the same, or remove it"
+            )
+        if done.parts and self._read.first(done.files) != done.read:
             raise OptionError(f"{self.folder} holds answers for files that have changed since: remove it to begin anew")
+        self.done = done
 
     @property
     def kept(self) -> str | None:
         """What becomes of the answers if the call ends here; nothing where there are none."""
-        if not self.folder.exists():
+        if not self.done.parts or not self.folder.exists():
             return None
-        return f"{self.done.samples:,} answers are kept: go on behind them with the same command and --resume"
+        answers = "1 answer is" if self.done.samples == 1 else f"{self.done.samples:,} answers are"
+        return f"{answers} kept: go on from there with the same command and --resume"
 
     def add(self, records: Sequence[Record]) -> None:
         """Write the records of one chunk."""
         done = self.done
-        if not self.folder.exists():
-            self._begin()
         write_atomically(self._part(done.parts), encode(records, self.kind, first=done.parts == 0))
         files = max(done.files, self._read.number_of(record["file"] for record in records))
-        self.done = Done(
+        done = Done(
             done.asked,
             done.parts + 1,
             done.samples + len(records),
@@ -86,7 +119,8 @@ class Parts:
             files,
             self._read.first(files),
         )
-        self._record(self.folder)
+        _record(self.folder, done)
+        self.done = done
 
     def join(self) -> None:
         """Make one file of the parts, and remove them."""
@@ -99,20 +133,48 @@ class Parts:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-        shutil.rmtree(self.folder)
+        self._remove()
 
-    def _begin(self) -> None:
+    def _begin(self, lock: ExitStack) -> None:
         """Make the folder, which is never there without its record."""
         fresh = Path(tempfile.mkdtemp(dir=self.out.parent, prefix=f".{self.folder.name}."))
-        self._record(fresh)
-        fresh.chmod(0o755)
-        fresh.rename(self.folder)
+        try:
+            _record(fresh, self.done)
+            _locked(fresh, lock)
+            fresh.chmod(0o755)
+            fresh.rename(self.folder)
+        except BaseException as error:
+            shutil.rmtree(fresh, ignore_errors=True)
+            if isinstance(error, OSError) and self.folder.exists():  # another call was faster
+                raise self._busy() from None
+            raise
 
-    def _record(self, folder: Path) -> None:
-        write_json(folder / "done.json", asdict(self.done))
+    def _remove(self) -> None:
+        """Take the folder away, at once: what is left of it if the process is killed is in nobody's way."""
+        hidden = self.folder.rename(self.folder.with_name(f".{self.folder.name}.{token_hex(4)}"))
+        shutil.rmtree(hidden, ignore_errors=True)
+
+    def _busy(self) -> OptionError:
+        return OptionError(f"another call is writing {self.out}: wait until it has ended, or give another --out")
 
     def _part(self, number: int) -> Path:
         return self.folder / f"{number:06}.{self.kind}"
+
+
+def _record(folder: Path, done: Done) -> None:
+    write_json(folder / "done.json", asdict(done))
+
+
+def _locked(folder: Path, lock: ExitStack) -> bool:
+    """Whether this process now is the only one to work in a folder, until the stack is closed."""
+    file = lock.enter_context((folder / "lock").open("a"))
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(folder / "lock"))
+    except (BlockingIOError, FileNotFoundError):  # locked, or taken away by the call that had locked it
+        return False
+    except OSError:  # some file systems have no locks
+        return True
 
 
 class _FilesRead:
@@ -120,7 +182,7 @@ class _FilesRead:
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._files = list(dict.fromkeys(files))
-        self._numbers = {str(file): number for number, file in enumerate(self._files, 1)}
+        self._numbers = {shown(file): number for number, file in enumerate(self._files, 1)}
         self._count = 0
         self._hash = hashlib.sha256()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from time import perf_counter
 from types import TracebackType
 from typing import Self
 
@@ -10,19 +10,24 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn
 
-from irene.cli.predictions import Record
+from irene.cli.predictions import Answers, Record
 
 
 class Progress:
-    """Counts samples and members, and shows both with the speed while there is a terminal to show it on."""
+    """Counts samples and members, and shows both with the speed while there is a terminal to show it on.
 
-    def __init__(self, console: Console) -> None:
+    `alone` says that nothing else is written to that terminal meanwhile. The speed is that of reading and answering,
+    without the time in which the answers got ready.
+    """
+
+    def __init__(self, console: Console, answers: Answers, *, alone: bool) -> None:
+        self._answers = answers
         self.samples = 0
         self.members = 0
         self._earlier = 0  # samples that an interrupted call answered
-        self._begun = time.perf_counter()
+        self._begun = perf_counter()
         self._bar = Bar(SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True)
-        self._shown = console.is_terminal
+        self._shown = alone and console.is_terminal
         self._task = self._bar.add_task("starting")
 
     @property
@@ -31,11 +36,13 @@ class Progress:
 
     @property
     def samples_per_s(self) -> float:
-        return (self.samples - self._earlier) / max(time.perf_counter() - self._begun, 1e-9)
+        seconds = perf_counter() - self._begun - self._answers.getting_ready_s
+        return (self.samples - self._earlier) / max(seconds, 1e-9)
 
     @property
     def words(self) -> str:
-        return f"{self.samples:,} samples, {self.mean_members:.2f} members a sample, {self.samples_per_s:,.0f} a second"
+        samples = "1 sample" if self.samples == 1 else f"{self.samples:,} samples"
+        return f"{samples}, {self.mean_members:.2f} members a sample, {self.samples_per_s:,.0f} a second"
 
     def go_on(self, samples: int, members: int) -> None:
         """Count what an interrupted call answered already."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
+from math import prod
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -22,6 +24,8 @@ from irene.types import Prediction
 
 DIGITS = 6
 CHUNK = 64  # batches
+LARGEST = 2**14  # samples at once: no device is faster with more
+LARGEST_BYTES = 2**31  # or as many as have inputs of this size
 FEW = 8  # samples of each batch tell its scale; all of them would take longer than a GPU does for the answers
 FAR = 10  # times another spread than that of training is no longer a matter of content
 Record = dict[str, Any]
@@ -61,6 +65,7 @@ class Answers:
                 f"on the eager backend alone, got {backend}"
             )
         self._streams: dict[torch.dtype, Stream] = {}
+        self.getting_ready_s = 0.0  # what building engines took so far
         self._warn = warn
         self._warned = False
 
@@ -94,9 +99,10 @@ class Answers:
         spread, usual = float(inputs[:FEW].float().std()), float(member.normalise.get_buffer("std").mean())
         if 0 < spread < usual / FAR or spread > usual * FAR:
             self._warned = True
+            example = "0 to 1 in place of 0 to 255" if spread < usual else "0 to 255 in place of 0 to 1"
             self._warn(
                 f"these images have a standard deviation of {spread:.3g} and those of training had {usual:.3g}: "
-                "are they in another scale, such as 0 to 1 in place of 0 to 255?"
+                f"are they in another scale, such as {example}?"
             )
 
     def _answers(self, batches: Iterator[Tensor]) -> Iterator[Prediction]:
@@ -107,8 +113,10 @@ class Answers:
         # An image run takes uint8 images and arrays of floats, an engine one of them.
         for dtype, alike in groupby(batches, key=lambda batch: batch.dtype):
             if dtype not in self._streams:
+                begun = perf_counter()
                 example = torch.zeros(1, *self.run.manifest["data"]["shape"], dtype=dtype, device=self.device)
                 self._streams[dtype] = self._stream(self._cascade, example)
+                self.getting_ready_s += perf_counter() - begun
             yield from self._streams[dtype].predict(alike)
 
     def _stream(self, cascade: Cascade, example: Tensor) -> Stream:
@@ -129,18 +137,21 @@ class Answers:
             else:
                 record["values"] = dict(zip(names, values, strict=True))
             record["members_used"] = members
-            if probs and self.run.task == "classification":
+            if probs:
                 record["probs"] = dict(zip(names, values, strict=True))
             records.append(record)
         return records
 
 
 def bucket_for(run: Run, files: Sequence[Path], device: torch.device, asked: int | None) -> int:
-    """Samples run at once: as asked, else by what the device and the inputs are, and no more than there are images."""
-    if asked is not None:
-        return asked
-    images = len(run.manifest["data"]["shape"]) == 3
-    most = 64 if images and device.type == "cpu" else 1024
+    """Samples run at once: as asked, else by what the device and the inputs are.
+
+    Memory is taken for so many before the first is read: no more than can be of use, or than there are images.
+    """
+    shape: list[int] = run.manifest["data"]["shape"]
+    usual = 64 if len(shape) == 3 and device.type == "cpu" else 1024
+    fitting = max(LARGEST_BYTES // (4 * prod(shape)), 1)  # inputs are float32 at most
+    most = min(asked or usual, LARGEST, fitting)
     return min(most, len(files)) if all(map(is_image, files)) else most
 
 

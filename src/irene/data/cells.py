@@ -60,11 +60,16 @@ def read_cells(path: Path) -> Cells:
         raise DataError(f"{path} cannot be read as comma-separated UTF-8 text: {error}") from error
     if not rows:
         raise DataError(f"{path} has no rows: expected a line of column names and one line per sample")
+    check_names(path, names)
+    return Cells(path, names, rows, lines)
+
+
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """Refuse a table in which a column cannot be told by its name."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or "" in names:
         what = f"the column name {twice[0]!r} twice" if twice and twice[0] else "a column without a name"
         raise DataError(f"{path} has {what}: give every column a name of its own")
-    return Cells(path, names, rows, lines)
 
 
 def as_number(cell: str) -> float | None:

@@ -56,6 +56,8 @@ def read_image(source: str | Path | BinaryIO, shape: tuple[int, ...]) -> Tensor:
             if opened.mode not in _EIGHT_BITS:
                 raise DataError(f"{name} is an image of mode {opened.mode}, expected 8 bits per channel: convert it")
             image = ImageOps.exif_transpose(opened).convert("L" if channels == 1 else "RGB")
+    except DataError:
+        raise
     except _UNREADABLE as error:
         raise _unreadable(name, error) from error
     if image.size != (width, height):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,20 @@ def test_numbers_that_json_lacks_become_null(tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     files.write_json(path, {"a": math.nan, "b": [math.inf, 1.5], "c": (1, -math.inf), 3: {"d": None}})
     assert json.loads(path.read_text()) == {"a": None, "b": [None, 1.5], "c": [1, None], "3": {"d": None}}
+
+
+def test_a_locked_file_is_for_one_until_it_is_closed(tmp_path: Path) -> None:
+    first = files.locked(tmp_path / "lock")
+    assert first is not None
+    assert files.locked(tmp_path / "lock") is None
+    first.close()
+    again = files.locked(tmp_path / "lock")
+    assert again is not None
+    again.close()
+
+
+def test_everybody_gets_the_file_where_there_are_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    for file in [files.locked(tmp_path / "lock") for _ in range(2)]:
+        assert file is not None
+        file.close()

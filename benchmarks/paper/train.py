@@ -18,11 +18,10 @@ half precision; unpack.py makes runs of them again.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +36,7 @@ from irene.data import Data
 from irene.data.stratify import take_aside
 from irene.devices import pick_device
 from irene.evaluation.banks import bank_of
+from irene.files import locked
 from irene.run import Run
 from irene.training.methods.distil import DistilOptions
 from irene.training.train import train
@@ -65,13 +65,9 @@ def add_corrupted(run: Run, job: Job, data: Data, count: int) -> None:
 def claimed(path: Path) -> Iterator[bool]:
     """Whether no other process holds this file; it is ours until the block ends, or this process."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+    file = locked(path)
+    with file or nullcontext():
+        yield file is not None
 
 
 def file_name(job: Job) -> str:

@@ -8,7 +8,7 @@ import math
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from irene.errors import OptionError
 
@@ -53,6 +53,24 @@ def check_room(path: Path) -> None:
             pass
     except OSError as error:
         raise OptionError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def locked(path: Path) -> IO[str] | None:
+    """A file that no other process has locked, made if need be; None where one has.
+
+    The lock ends when the file is closed, and with the process. Where there are no locks, everybody gets the file.
+    """
+    file = path.open("a")
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    except (ImportError, OSError):  # a platform or a file system without locks
+        pass
+    return file
 
 
 def as_json(value: Any) -> Any:

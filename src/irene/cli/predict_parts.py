@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -20,7 +19,7 @@ from irene.cli.inputs import shown
 from irene.cli.predict_files import Format, encode, join_files
 from irene.cli.predictions import Record
 from irene.errors import OptionError
-from irene.files import write_atomically, write_json
+from irene.files import locked, write_atomically, write_json
 from irene.run import Run
 
 _DECIDES = ("task", "data", "members", "gate", "policy", "aggregation")  # of a run, what answers depend on
@@ -167,14 +166,14 @@ def _record(folder: Path, done: Done) -> None:
 
 def _locked(folder: Path, lock: ExitStack) -> bool:
     """Whether this process now is the only one to work in a folder, until the stack is closed."""
-    file = lock.enter_context((folder / "lock").open("a"))
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file = locked(folder / "lock")
+        if file is None:
+            return False
+        lock.enter_context(file)
         return os.path.samestat(os.fstat(file.fileno()), os.stat(folder / "lock"))
-    except (BlockingIOError, FileNotFoundError):  # locked, or taken away by the call that had locked it
+    except FileNotFoundError:  # taken away by the call that had locked it
         return False
-    except OSError:  # some file systems have no locks
-        return True
 
 
 class _FilesRead:

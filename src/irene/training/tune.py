@@ -21,6 +21,7 @@ from irene.data import Data
 from irene.errors import RunError, TrainingError
 from irene.evaluation.importance import importance_picture
 from irene.evaluation.workers import cores, end_with_parent
+from irene.files import locked
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
 from irene.training.study import completed, load_optuna, trial_folder
@@ -124,16 +125,10 @@ def _result(search: Search) -> Tuned:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold the folder: two searches in it would take each other's trials for interrupted ones."""
-    try:
-        import fcntl
-    except ImportError:  # a platform without locks that end with their process
-        yield
-        return
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise RunError(f"{folder}: is being searched already; use --workers for processes side by side") from None
+    file = locked(folder / "lock")
+    if file is None:
+        raise RunError(f"{folder}: is being searched already; use --workers for processes side by side")
+    with file:
         yield
 
 

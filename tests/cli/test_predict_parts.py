@@ -94,8 +94,9 @@ def test_resume_needs_a_file(irene: Irene, run_folder: Path, files: Path, tmp_pa
     assert irene("predict", run_folder, points, "--out", tmp_path / "b.csv", "--resume").code == 0
 
 
+@pytest.mark.parametrize("flags", [(), ("--resume",), ("--probs",)])
 def test_killed_before_the_first_part_is_there(
-    irene: Irene, run_folder: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+    flags: tuple[str, ...], irene: Irene, run_folder: Path, many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = many.with_name("answers.csv")
     call = ("predict", run_folder, many, "--out", out)
@@ -112,7 +113,7 @@ def test_killed_before_the_first_part_is_there(
         assert irene(*call).code == 130
     left = sorted(path.name for path in out.with_name("answers.csv.parts").iterdir())
     assert left == ["done.json", "lock"]
-    assert irene(*call, "--resume").code == 0
+    assert irene(*call, *flags).code == 0, "there are no answers to go on from, nor to lose"
     assert len(out.read_text().splitlines()) == 1921
 
 

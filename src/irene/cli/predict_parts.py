@@ -77,23 +77,26 @@ class Parts:
                 self._remove()
 
     def _go_on(self, lock: ExitStack) -> None:
-        """Take up what an interrupted call left."""
+        """Take up what an interrupted call left; where that is no answer, begin."""
         record = self.folder / "done.json"
         if record.exists() and not _locked(self.folder, lock):
             raise self._busy()
-        if not self._resume:
-            raise OptionError(f"{self.folder} holds answers of an interrupted call: go on with --resume, or remove it")
         try:
             done = Done(**json.loads(record.read_text()))
         except (OSError, ValueError, TypeError):
             raise OptionError(
                 f"{self.folder} was not left by irene predict: remove it, or give another --out"
             ) from None
+        if not done.parts:
+            _record(self.folder, self.done)
+            return
+        if not self._resume:
+            raise OptionError(f"{self.folder} holds answers of an interrupted call: go on with --resume, or remove it")
         if done.asked != self.done.asked:
             raise OptionError(
                 f"{self.folder} was begun with another run, other files or other options: use the same, or remove it"
             )
-        if done.parts and self._read.first(done.files) != done.read:
+        if self._read.first(done.files) != done.read:
             raise OptionError(f"{self.folder} holds answers for files that have changed since: remove it to begin anew")
         self.done = done
 

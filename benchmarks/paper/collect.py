@@ -76,6 +76,7 @@ def main() -> None:
         "searched": choices,
         "taught": taught(study),
         "training": {run.name: progress(run) for run in study.runs if run.method == "irene"},
+        "time": {"card_s": round(in_use(study.runs), 1)},
         "speed": [speed(run) for run, had in zip(study.runs, alone, strict=True) if run.method == "average" and had],
     }
     (HERE / "results.json").write_text(json_in_lines(found))
@@ -188,6 +189,16 @@ def unsteady(seconds: Sequence[float]) -> float:
     """How far apart the first and the last decile are, over the median: large where neighbours came and went."""
     deciles = statistics.quantiles(seconds, n=10)
     return (deciles[-1] - deciles[0]) / statistics.median(seconds)
+
+
+def in_use(runs: Sequence[Packed]) -> float:
+    """Seconds in which at least one of the runs was training: many did so side by side."""
+    seconds, until = 0.0, 0.0
+    for run in sorted(runs, key=lambda run: run.begun):
+        ended = run.begun + float(run.manifest["seconds"])
+        seconds += max(0.0, ended - max(until, run.begun))
+        until = max(until, ended)
+    return seconds
 
 
 def speed(run: Packed) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def results(
         "figures": figure_list(pictures),
         "speed": tables.speed_table(study["speed"]),
         "times": tables.time_table(rows),
-        "total_time": tables.total_time(rows),
+        "total_time": tables.total_time(rows, study["time"]["card_s"]),
         "ratios": epoch_ratios(irenes),
         "halting_of": setting_title("-".join(name.split("-")[i] for i in (0, 1, -1))),
         "halting": tables.halting_table(stages),

@@ -40,7 +40,7 @@ def _make_run(
         "backbones": list(backbones) or ["cnn"] * steps,
         "options": {"loop": {"epochs": 2, "batch_size": 32}, "method": own or {}},
         "data": {"data": "digits", "fingerprint": "f00d", "sizes": {"train": 45_000 if "heldout" in banks else 50_000}},
-        "environment": {"torch": torch.__version__},
+        "environment": {"torch": torch.__version__, "begun": "2026-01-01T00:00:00+00:00"},
     }
     run = Run.create(folder, about)
     run.save_absent(banks["test"].costs)

@@ -179,6 +179,14 @@ def test_irene_is_compared_with_thresholds_on_its_own_and_on_other_members(
         assert gains["all"][0] == pytest.approx(sum(each) / len(each))
 
 
+def test_the_card_is_in_use_once_while_runs_train_side_by_side(study: Study) -> None:
+    assert collect.in_use(study.runs) == 3.0, "all began at once and took three seconds"
+    apart = [Packed.open(run.path) for run in study.runs[:3]]
+    for run, second in zip(apart, ("00", "02", "30"), strict=True):
+        run.manifest["environment"]["begun"] = f"2026-01-01T00:00:{second}+00:00"
+    assert collect.in_use(apart[::-1]) == 5.0 + 3.0
+
+
 def test_settings_without_irene_are_not_compared(study: Study) -> None:
     setting = next(run.setting for run in study.runs if run.setting.images == 50_000)
     assert against.against(study, setting) is None

@@ -209,10 +209,13 @@ def trained(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if "," not in row["method"] and not row["method"].startswith("woc")]
 
 
-def total_time(rows: Sequence[Row]) -> str:
-    """How long all runs trained, added up."""
+def total_time(rows: Sequence[Row], card_s: float) -> str:
+    """How long all runs trained, added up, and how long the card was at it."""
     seconds = [row["train_s"] for row in trained(rows) if row["method"] != "single"]
-    return f"{len(seconds)} runs trained for {sum(seconds) / 3600:.1f} hours, added up"
+    return (
+        f"All {len(seconds)} runs took {card_s / 3600:.1f} hours of one H200, most of them side by side: added up, "
+        f"they trained for {sum(seconds) / 3600:.1f} hours."
+    )
 
 
 def time_table(rows: Sequence[Row]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -92,6 +93,11 @@ class Packed(Run):
     @property
     def seed(self) -> int:
         return int(self.manifest["seed"])
+
+    @property
+    def begun(self) -> float:
+        """When its training began, in seconds of the epoch."""
+        return datetime.fromisoformat(self.manifest["environment"]["begun"]).timestamp()
 
     @property
     def own(self) -> dict[str, Any]:

@@ -136,11 +136,12 @@ def test_a_file_that_cannot_be_written_is_a_users_mistake(irene: Irene, monkeypa
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk to be full")
-def test_a_full_disk_is_no_mistake_of_ours() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_no_mistake_of_ours(unbuffered: str) -> None:
+    call = [sys.executable, "-m", "irene", "methods"]
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "irene", "methods"], check=False, stdout=full, stderr=subprocess.PIPE, text=True
-        )
+        done = subprocess.run(call, check=False, stdout=full, stderr=subprocess.PIPE, text=True, env=env)
     assert (done.returncode, done.stderr) == (2, "irene: No space left on device\n")
 
 

@@ -96,15 +96,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # whoever read our stdout has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_unwritten()
         return OUR_MISTAKE
     except Exception as error:
         if os.environ.get(DEBUG):
             traceback.print_exc()
+        _give_up_unwritten()
         return _explain(error)
     if code == INTERRUPTED:
         return _fail("interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _give_up_unwritten() -> None:
+    """Drop what stdout does not take: Python would try again at its end, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _explain(error: Exception) -> int:

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +44,27 @@ def test_killed_and_resumed_equals_uninterrupted(irene: Irene, run_folder: Path,
     assert not list(many.parent.glob("*.parts"))
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_other_formats_are_resumed_too(
-    irene: Irene, run_folder: Path, many: Path, ending: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, resumed = many.with_name(f"whole.{ending}"), many.with_name(f"resumed.{ending}")
-    call = ("predict", run_folder, many, "--batch-size", "10", "--out")
-    assert irene(*call, whole).code == 0
+@contextmanager
+def interrupted_after(count: int) -> Iterator[None]:
+    """Ctrl-C once so many parts are there."""
     add = Parts.add
 
-    def interrupted(parts: Parts, records: list[dict[str, Any]]) -> None:
-        if parts.done.parts == 2:
+    def add_or_not(parts: Parts, records: list[dict[str, Any]]) -> None:
+        if parts.done.parts == count:
             raise KeyboardInterrupt
         add(parts, records)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Parts, "add", interrupted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Parts, "add", add_or_not)
+        yield
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_other_formats_are_resumed_too(irene: Irene, run_folder: Path, many: Path, ending: str) -> None:
+    whole, resumed = many.with_name(f"whole.{ending}"), many.with_name(f"resumed.{ending}")
+    call = ("predict", run_folder, many, "--batch-size", "10", "--out")
+    assert irene(*call, whole).code == 0
+    with interrupted_after(2):
         done = irene(*call, resumed)
     assert done.code == 130
     kept = "1,280 answers are kept: go on from there with the same command and --resume"
@@ -168,21 +174,11 @@ def test_of_two_calls_that_begin_at_once_one_is_refused(tmp_path: Path, monkeypa
         assert [path.name for path in tmp_path.iterdir()] == ["a.csv.parts"]
 
 
-def test_what_else_is_calibrated_does_not_matter(
-    irene: Irene, run_folder: Path, many: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_else_is_calibrated_does_not_matter(irene: Irene, run_folder: Path, many: Path) -> None:
     run = Path(shutil.copytree(run_folder, many.with_name("run")))
     assert irene("calibrate", run, "--cost", "1.5", "--name", "mine").code == 0
     call = ("predict", run, many, "--batch-size", "10", "--point", "mine", "--out", many.with_name("a.csv"))
-    add = Parts.add
-
-    def interrupted(parts: Parts, records: list[dict[str, Any]]) -> None:
-        if parts.done.parts == 1:
-            raise KeyboardInterrupt
-        add(parts, records)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Parts, "add", interrupted)
+    with interrupted_after(1):
         assert irene(*call).code == 130
         assert irene("calibrate", run, "--cost", "1.2", "--name", "other").code == 0
         assert irene(*call, "--resume").code == 130

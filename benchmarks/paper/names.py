@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
@@ -45,6 +46,12 @@ def setting_title(slug: str) -> str:
 
 def in_short(backbones: Iterable[str]) -> str:
     return ", ".join(name.replace("resnet", "R") for name in backbones)
+
+
+def counted(members: Iterable[str]) -> str:
+    """Members by their kinds: one A, two B and three C."""
+    *kinds, last = (f"{number(count)} {title(name)}" for name, count in Counter(members).items())
+    return f"{', '.join(kinds)} and {last}"
 
 
 def number(count: int) -> str:

@@ -80,7 +80,7 @@ def test_seeds_are_one_cascade(files: dict[str, Any]) -> None:
     assert line.endswith("| 0.45 (0.44 to 0.46) | 900 | 500 |")
     assert "| eager | selector | 0.5 time |" in text
     assert "one ResNet-32 takes 0.124 of its FLOPs and 0.30 of its time" in text
-    assert "Weights came in half precision." in text
+    assert "Saved weights were rounded to half precision." in text
     assert text.endswith("\n\n")
 
 
@@ -104,19 +104,30 @@ def test_half_the_time_is_that_of_taught_members_where_it_was_measured(files: di
         return {**row(0, 0.5, accuracy, 0.4, unit="ms", backend="onnx:int8"), **one}
 
     cpu = {**files["cpu"], "rows": [latency_text.with_kind(asked({}, 0.935))]}
-    assert "trained independently, 60 and 30 epochs, one seed" in latency_text.in_half_the_time({"cpu": cpu})
+    said = " ".join(latency_text.in_half_the_time({"cpu": cpu}).split())
+    assert "(CIFAR-10, one seed), on two CPU cores" in said
+    assert "a cascade of two ResNet-32 and two ResNet-18, trained independently, asked for half the time" in said
     about = {"run": "cifar10-resnet32_resnet18-distil-s0-e60", "joint": True}
     cpu["networks"] = [*cpu["networks"], latency_text.with_kind({**network(0, "onnx:int8"), **about})]
     cpu["rows"] = [*cpu["rows"], latency_text.with_kind(asked(about, 0.955))]
-    said = latency_text.in_half_the_time({"cpu": cpu})
-    assert "the small ones taught by the large ones, 60 epochs, one seed" in said
-    assert "it takes 0.40 of it and is right on 95.50 % of the images" in said
+    said = " ".join(latency_text.in_half_the_time({"cpu": cpu}).split())
+    assert "the small ones taught by the large ones, asked for half the time of one ResNet-18, takes 0.40 of it" in said
+    assert "of it and is right on 95.50 % of the images" in said
+
+
+def test_a_gpu_has_the_shortest_time_of_each_cascade_that_is_as_accurate(files: dict[str, Any]) -> None:
+    eager = {part: [one for one in entries if one["backend"] == "eager"] for part, entries in files["cpu"].items()}
+    assert "in this share of its time: 0.45 with R32, R32, R18, R18 (" in " ".join(
+        latency_text.on_a_gpu({"h200": eager}).split()
+    )
+    less = {**eager, "rows": [{**one, "accuracy": 0.5} for one in eager["rows"]]}
+    assert " with " not in latency_text.on_a_gpu({"h200": less})
 
 
 def test_the_fastest_row_that_is_as_accurate_is_named(files: dict[str, Any]) -> None:
     text = latency_text.section(files)
-    assert "- eager: as one ResNet-18 in 0.45 (0.31 FLOPs, selector); as three averaged at none of these costs." in text
-    assert "- onnx:int8: as one ResNet-18 at none of these costs; as three averaged at none of these costs." in text
+    assert "- eager: as one ResNet-18: 0.45 (0.31 FLOPs, selector); as three averaged: at none of these costs." in text
+    assert "- onnx:int8: as one ResNet-18: at none of these costs; as three averaged: at none of these costs." in text
 
 
 def test_one_seed_has_an_interval(files: dict[str, Any]) -> None:

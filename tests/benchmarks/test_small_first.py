@@ -178,8 +178,8 @@ def test_sentences_say_how_members_were_trained() -> None:
     assert "cost-to-go, a linear policy for all costs, is -0.10 points from it" in said[0]
     reached = cascade_sentence(CASCADES[1], rows("resnet18"))
     assert (
-        "as good as one ResNet-18 (93.50 %) from 0.5 of its FLOPs on and as good as its three ResNet-18 averaged "
-        "(94.50 %) from" in reached
+        "as good as one ResNet-18 (93.50 %) from 0.5 of one ResNet-18's FLOPs on and as good as its own three "
+        "ResNet-18 averaged (94.50 %) from" in reached
     )
     assert "at 0.5, most at 0.5 (**+0.20 [+0.10, +0.30]** points)" in reached
     assert "(94.50 %) at none of the costs measured: 94.00 % at 0.5" in said[1]

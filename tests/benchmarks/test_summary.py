@@ -83,4 +83,4 @@ def test_corrupted_images_are_spoken_of() -> None:
 def test_a_recipe_that_nobody_ran_is_not_spoken_of() -> None:
     assert "recipe" not in said()
     collapsed = [*study()["rows"], row(30, "irene paper's recipe", 0.91, 1.0)]
-    assert "The paper's recipe to the letter collapsed in 1 of 1 runs" in said(rows=collapsed)
+    assert "not its 200, collapsed in 1 of 1 runs" in said(rows=collapsed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from names import ALL_IMAGES, INDEPENDENT
 from irene.evaluation.metrics import utility
 
 Row = dict[str, Any]
+WIDTH = 120  # of a line of text
 PAPER = Path(__file__).resolve().parents[1] / "paper.json"
 
 
@@ -78,6 +80,11 @@ def networks(rows: Sequence[Row], cascade: Row, backbone: str, method: str) -> l
     """The rows of a method on independent networks of one kind, trained as long as a cascade and of its seeds."""
     found = select(rows, cascade["dataset"], backbone, cascade["epochs"], method)
     return [row for row in found if row["seed"] in cascade["which_seeds"]]
+
+
+def in_lines(text: str) -> str:
+    """A paragraph as it stands in a document."""
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def sums_up(cascade: Row) -> bool:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from irene.halting.registry import POLICIES
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks/paper"))
 import figures
 
@@ -32,3 +34,8 @@ def test_committed_numbers_name_no_folder_of_the_machine_they_were_collected_on(
         text = (ROOT / "benchmarks/paper" / name).read_text()
         json.loads(text)
         assert not re.search(r'"/', text)
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_every_policy_is_explained(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs/calibrate.md").read_text().partition("## The policies")[2].partition("\n## ")[0]

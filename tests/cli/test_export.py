@@ -93,9 +93,14 @@ def test_a_point_of_other_data_stays_in_float(irene: Irene, run_folder: Path, fi
     mine = ("--cost", "1.4", "--policy", "margin", "--name", "mine")
     assert irene("calibrate", run, *mine, "--data", f"npz:{tmp_path / 'new.npz'}").code == 0
     int8 = ("--int8", "--data", f"npz:{files / 'points.npz'}")
-    words = irene("export", run, "--out", tmp_path / "out", *int8).mistake
+    words = irene("export", run, "--out", tmp_path / "out", *int8, "--point", "mine").mistake
     assert words.startswith("operating point mine with int8 members: it was calibrated on other samples")
     assert not (tmp_path / "out").exists()
+    done = irene("export", run, "--out", tmp_path / "others", *int8, "--max-loss", "9%")
+    assert "left out: operating point mine with int8 members: it was calibrated" in " ".join(done.out.split())
+    others = load_irene.load(tmp_path / "others")
+    assert others.points == ["trained"]
+    assert list(others.manifest["left_out"]) == ["mine"]
     assert irene("export", run, "--out", tmp_path / "out", "--format", "pt2", "--point", "mine").code == 0
 
 

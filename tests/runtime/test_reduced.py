@@ -114,6 +114,8 @@ def test_a_point_of_other_data_is_refused_before_members_are_quantised(run: Run,
     point = fit_policy(bank, "margin", cost=1.5, name="noisy")
     with pytest.raises(CalibrationError, match="point noisy with int8 members: it was calibrated on other samples"):
         reduce(other, [], [point], blobs, Numb, max_loss=1.0)
+    with pytest.raises(CalibrationError, match="it was calibrated on other samples"):
+        reduce(other, [], [point, point], blobs, Numb, max_loss=1.0, every=False)
 
 
 def test_held_out_samples_are_found_again(run: Run, blobs: Data, curve: Data) -> None:

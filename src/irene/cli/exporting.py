@@ -52,12 +52,14 @@ def show_export(run: Run, out: Path, manifest: dict[str, Any], output: Output) -
         "points": list(manifest["points"]),
         "bytes": size,
         "changes": changes,
+        "left_out": manifest.get("left_out", {}),
     }
     rows = [
         ("members", f"{len(manifest['members'])} in {manifest['runtime']}, {manifest['precision']}"),
         ("points", ", ".join(manifest["points"]) or "none: a gate chooses the members"),
         ("size", f"{size / 1e6:.1f} MB"),
     ]
+    rows += [(name, f"left out: {why}") for name, why in manifest.get("left_out", {}).items()]
     for name, change in changes.items():
         kept = "" if change["agreement"] is None else f", {change['agreement']:.2%} of answers the same"
         digits = ".2%" if change["figure"] == "accuracy" else ".4g"

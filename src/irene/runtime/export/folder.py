@@ -76,7 +76,8 @@ def export(
 
     Members take batches of any size. Without a `point`, the run's own policy comes first (as the point `trained`) and
     every operating point after it; with one, only that. `int8` quantises the members on the run's held-out samples,
-    for which it needs the run's `data`, sets every threshold again and refuses to lose more than `max_loss`.
+    for which it needs the run's `data`, sets every threshold again and refuses to lose more than `max_loss`. Of several
+    points, those that cannot be set again are left out, and the manifest says why (`left_out`).
     """
     folder = Path(out)
     if format not in FORMATS:
@@ -111,8 +112,10 @@ def export(
         loaders.append("table_irene.py")
     graphs: dict[int, Graph] = {}
     if int8 and data is not None:
-        reduced = reduce(run, predictor.members, points, data, _backend(format), max_loss=max_loss)
-        points, manifest["quantisation"] = reduced.points, reduced.report
+        reduced = reduce(
+            run, predictor.members, points, data, _backend(format), max_loss=max_loss, every=point is not None
+        )
+        points, manifest["quantisation"], manifest["left_out"] = reduced.points, reduced.report, reduced.left_out
         graphs = dict(reduced.backends)
     used = sorted({member for one in points for member in one.members}) or range(len(predictor.members))
     draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))

@@ -12,7 +12,7 @@ import torch
 from irene.bank import Bank, collect
 from irene.cascade import MemberLike
 from irene.data import Data, Loader, Samples
-from irene.errors import DataError, RunError
+from irene.errors import CalibrationError, DataError, RunError
 from irene.point import OperatingPoint
 from irene.run import Run
 from irene.runtime.graph_backend import GraphBackend
@@ -27,6 +27,7 @@ class Reduced:
 
     backends: dict[int, GraphBackend]  # by the number of the member: those that the points use
     points: tuple[OperatingPoint, ...]
+    left_out: dict[str, str]  # points that cannot be set again, and why
     report: dict[str, Any]
 
 
@@ -38,18 +39,27 @@ def reduce(
     backend: type[GraphBackend],
     *,
     max_loss: float,
+    every: bool = True,
 ) -> Reduced:
     """Quantise the members that the points use on the run's held-out samples; refuse a loss above `max_loss` there.
 
     What is compared with are the outputs that the run kept of its members as they were trained. The test samples stay
-    untouched: they are for judging the exported folder.
+    untouched: they are for judging the exported folder. A point that cannot be set again is refused if `every` one is
+    asked for, else left out.
     """
     if "heldout" not in run.manifest["banks"]:
         raise RunError(f"{run.path}: kept no held-out samples, and int8 needs some: export it without int8")
     before = run.bank("heldout")
     samples = heldout_samples(run, before, data)
-    for point in points:
-        recalibrate(point, before, before)  # one that cannot be set again is refused before members are quantised
+    left_out: dict[str, str] = {}
+    for point in points:  # before members are quantised, which takes long
+        try:
+            recalibrate(point, before, before)
+        except CalibrationError as error:
+            if every or len(points) == len(left_out) + 1:
+                raise
+            left_out[point.name] = str(error)
+    points = [point for point in points if point.name not in left_out]
     spread = np.linspace(0, len(samples) - 1, min(len(samples), MOST_INPUTS)).round().astype(int)
     inputs = samples.read(spread.tolist()).to(torch.float32)
     used = sorted({member for point in points for member in point.members}) or range(len(members))
@@ -70,7 +80,7 @@ def reduce(
         stopping.check(max_loss, f"the operating point {point.name}")
         changes[point.name] = asdict(stopping)
     report = {"samples": len(samples), "calibrated_on": len(inputs), "max_loss": max_loss, "changes": changes}
-    return Reduced(backends=backends, points=again, report=report)
+    return Reduced(backends=backends, points=again, left_out=left_out, report=report)
 
 
 def heldout_samples(run: Run, bank: Bank, data: Data) -> Samples:

@@ -18,14 +18,14 @@ from documents import RESULTS, ROOT, asked_to_check, filled, write_or_check
 from names import TRAINED, counted, seeds, setting_title, title
 from pages import beyond_text, latency_text, searched_text, tables, taught_text
 from pages.conclusions import best_cascades, conclusions
+from pages.latency_text import Latency
 from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
-from pages.rows import Row, mean_of, most_worth_showing, networks, spread
+from pages.rows import mean_of, most_worth_showing, networks, spread
 from pages.summary import summary
 
 HERE = Path(__file__).resolve().parent
 IRENE_RUN = re.compile(r"cifar\d+-resnet\d+-irene-s\d+-e\d+")
 HEADLINE_DATA = ("cifar10", "cifar100")
-Latency = dict[str, dict[str, list[Row]]]  # by machine
 HEADLINE = re.compile(r"(<!-- headline -->\n).*?(<!-- /headline -->)", re.DOTALL)
 
 

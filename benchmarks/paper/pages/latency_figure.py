@@ -11,14 +11,14 @@ from matplotlib.ticker import PercentFormatter
 from names import in_short, title
 
 from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
-from pages.latency_text import POLICIES, epochs_of, figure_name, large, load_files, several
+from pages.latency_text import POLICIES, Latency, epochs_of, figure_name, large, load_files, several
 from pages.rows import Row, grouped, mean_of
 
 PANELS = {"flops": ("flops", "FLOPs of one {}"), "ms": ("time_median", "measured time of one {}")}
 TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 2, 3)
 
 
-def drawn(files: dict[str, dict[str, list[Row]]] | None = None) -> dict[str, Figure]:
+def drawn(files: Latency | None = None) -> dict[str, Figure]:
     """A figure for each machine and data set that was measured, by its file name."""
     found = {}
     for machine, content in (load_files() if files is None else files).items():

@@ -13,11 +13,12 @@ from names import DISTILLED, INDEPENDENT, TOGETHER, TRAINED, counted, in_short, 
 from pages.rows import Row, deviation, grouped, in_lines, mean_of, spread
 
 FOLDER = ROOT / "docs/benchmarks"
+Latency = dict[str, dict[str, list[Row]]]  # what was measured: networks and rows, by machine
 UNITS = {"flops": "FLOPs", "ms": "time"}
 POLICIES = {"own selector": "selector trained with the members", "selector": "selector", "margin": title("margin")}
 
 
-def load_files(folder: Path = FOLDER) -> dict[str, dict[str, list[Row]]]:
+def load_files(folder: Path = FOLDER) -> Latency:
     """What was measured, by machine: latency-h200.json is that of h200."""
     paths = sorted(folder.glob("latency-*.json"))
     found = {path.stem.removeprefix("latency-"): json.loads(path.read_text()) for path in paths}
@@ -47,7 +48,7 @@ def epochs_of(runs: str) -> str:
     return " and ".join(dict.fromkeys(re.findall(r"-e(\d+)", runs)))
 
 
-def section(files: dict[str, dict[str, list[Row]]]) -> str:
+def section(files: Latency) -> str:
     """The section with its heading; nothing while nothing is measured."""
     if not files:
         return ""
@@ -63,7 +64,7 @@ def section(files: dict[str, dict[str, list[Row]]]) -> str:
     return "\n\n".join(parts) + "\n\n"
 
 
-def in_half_the_time(files: dict[str, dict[str, list[Row]]]) -> str:
+def in_half_the_time(files: Latency) -> str:
     """A sentence on the CPU's cascade that was asked for half the time of one large network, in 8-bit integers."""
     content = files["cpu"]
     cascades = [one for one in content["networks"] if one["backend"] == "onnx:int8"]
@@ -78,7 +79,7 @@ def in_half_the_time(files: dict[str, dict[str, list[Row]]]) -> str:
     )
 
 
-def on_a_gpu(files: dict[str, dict[str, list[Row]]]) -> str:
+def on_a_gpu(files: Latency) -> str:
     """A sentence on how long cascades take on an H200 that are as accurate as one large network there."""
     content = files["h200"]
     told = []

@@ -19,13 +19,12 @@ from irene.halting.skipping import Router
 from irene.models import Member
 from irene.run import Run
 from irene.runtime.backend import parse_backend
-from irene.runtime.stream import Stream, StreamOptions
+from irene.runtime.stream import MOST_BYTES, Stream, StreamOptions
 from irene.types import Prediction
 
 DIGITS = 6
 CHUNK = 64  # batches
 LARGEST = 2**14  # samples at once: no device is faster with more
-LARGEST_BYTES = 2**31  # or as many as have inputs of this size
 FEW = 8  # samples of each batch tell its scale; all of them would take longer than a GPU does for the answers
 FAR = 10  # times another spread than that of training is no longer a matter of content
 Record = dict[str, Any]
@@ -150,7 +149,7 @@ def bucket_for(run: Run, files: Sequence[Path], device: torch.device, asked: int
     """
     shape: list[int] = run.manifest["data"]["shape"]
     usual = 64 if len(shape) == 3 and device.type == "cpu" else 1024
-    fitting = max(LARGEST_BYTES // (4 * prod(shape)), 1)  # inputs are float32 at most
+    fitting = max(MOST_BYTES // (4 * prod(shape)), 1)  # inputs are float32 at most
     most = min(asked or usual, LARGEST, fitting)
     return min(most, len(files)) if all(map(is_image, files)) else most
 

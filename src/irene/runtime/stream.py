@@ -31,7 +31,7 @@ from irene.runtime.stages import Stages, as_example, load_backends, out_of_infer
 from irene.types import Prediction
 
 _BUCKETS_HELD = 64  # by default, as many samples may be in flight as fill this many buckets
-_MOST_BYTES = 2**31  # or as many as have inputs of this size
+MOST_BYTES = 2**31  # or as many as have inputs of this size
 _RUNS_AHEAD = 3  # what a GPU has been given to do, so that it never waits for the host
 
 
@@ -301,4 +301,4 @@ def _default_bucket(example: Tensor) -> int:
 
 
 def _default_window(example: Tensor, bucket: int) -> int:
-    return min(_BUCKETS_HELD * bucket, _MOST_BYTES // max(example[0].numel() * example.element_size(), 1))
+    return min(_BUCKETS_HELD * bucket, MOST_BYTES // max(example[0].numel() * example.element_size(), 1))

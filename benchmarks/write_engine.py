@@ -64,7 +64,7 @@ def goals(rows: list[dict[str, Any]], overhead: list[dict[str, Any]]) -> str:
     lines = [f"| | goal | {' | '.join(policies)} |", "|---|---|" + "---|" * len(policies)]
     for mode, batch, goal in GOALS:
         found = {row["policy"]: row["ratio"] for row in rows if (row["mode"], row["batch"]) == (mode, batch)}
-        cells = [f"{found[policy]:.2f}" if policy in found else "not measured" for policy in policies]
+        cells = [f"{found[policy]:.3f}" if policy in found else "not measured" for policy in policies]
         lines.append(f"| {mode}, batch {batch}: ratio | {goal:.2f} | {' | '.join(cells)} |")
     shares = {row["policy"]: row["share"] for row in overhead if row["fuse"]}
     cells = [f"{100 * shares[policy]:.1f} %" for policy in policies]
@@ -125,7 +125,7 @@ def equality(rows: list[dict[str, Any]]) -> str:
         members, labels = (100 * min(row[key] for row in found) for key in ("same_members", "same_labels"))
         precision = backend.partition(":")[2] or "fp32"
         said.append(
-            f"in {precision} {members:.1f} % of samples use as many members and {labels:.1f} % get the same label,"
+            f"in {precision} {members:.2f} % of samples use as many members and {labels:.2f} % get the same label,"
         )
     return "\n".join(said).removesuffix(",") + "."
 

@@ -1,12 +1,16 @@
-"""Turn the packed runs of the study into benchmarks/paper/results.json and figures.json.
+"""Add packed runs of the study to benchmarks/paper/results.json and figures.json.
 
     python benchmarks/paper/collect.py DIR [--workers 2] [--anew]
 
 DIR holds the unpacked tars that train.py left, one folder a run. Everything is a replay of banks: nothing is trained
 but policies, on one core for each worker. What is found is kept in DIR/collected.json: an interrupted collection goes
 on, and runs that are added later cost what depends on them. After a change of code that matters to results, `--anew`
-computes all of them again; how many are of other code is said at the end. write.py and figures.py make documents and
-pictures of the two files.
+computes all of them again; how many are of other code is said at the end.
+
+What the two files say of other runs stays: DIR need not hold those. Rows of a run in DIR replace the ones it had. What
+is made of several runs is replaced where DIR gives it of no fewer seeds: for a comparison of three seeds to become one
+of four, DIR must hold all four. To start from nothing, remove both files. write.py and figures.py make documents and
+pictures of them.
 """
 
 from __future__ import annotations
@@ -38,6 +42,7 @@ from irene.training.methods.woc import choose_threshold
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import json_in_lines
 from names import FOLDS, IRENE, title
+from replay import merged
 from replay.against import THRESHOLDS, against, asked_and_realised
 from replay.kept import Kept
 from replay.packed import TABLE_MEMBERS, Packed, Setting, Study
@@ -56,8 +61,10 @@ def main() -> None:
     parser.add_argument("--anew", action="store_true", help="compute again what was found before")
     arguments = parser.parse_args()
     study, kept = Study.read(arguments.runs), Kept(arguments.runs, anew=arguments.anew)
-    settings = study.settings()
-    alone = [study.alone(run) for run in study.runs]
+    files = HERE / "results.json", HERE / "figures.json"
+    said, drawn = (merged.read(path) for path in files)
+    settings, rates = study.settings(), merged.rates(said)
+    alone = [study.alone(run, rates.get(run.first_trained, 0.0)) for run in study.runs]
     wished = [run for run in study.runs if run.label in (IRENE, FOLDS) and run.has_heldout]
     # In processes of their own: threads inherited by a fork would never wake up.
     with ProcessPoolExecutor(arguments.workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
@@ -69,19 +76,25 @@ def main() -> None:
         choices = kept.each(pool, "sizes", searched, list(pools(study)))
         shown = pictures(study, pool, kept)
     found = {
-        "rows": add_utilities(true_costs([row for of_run in rows for row in of_run])),
+        "rows": [row for of_run in rows for row in of_run],
         "against": {one.slug: about for one, about in zip(settings, gains, strict=True) if about is not None},
         "asked": by_setting(wished, asked),
         "small_first": cascades,
         "searched": choices,
         "taught": taught(study),
         "training": {run.name: progress(run) for run in study.runs if run.method == "irene"},
-        "time": {"card_s": round(in_use(study.runs), 1)},
-        "speed": [speed(run) for run, had in zip(study.runs, alone, strict=True) if run.method == "average" and had],
+        "time": card_time(said.get("time", {"card_s": 0.0, "runs": []}), study.runs),
+        "speed": {
+            run.name: speed(run) if had else None
+            for run, had in zip(study.runs, alone, strict=True)
+            if run.method == "average"
+        },
     }
-    (HERE / "results.json").write_text(json_in_lines(found))
-    (HERE / "figures.json").write_text(json_in_lines(shown))
-    print(f"{len(found['rows'])} rows of {len(study.runs)} runs")
+    results = merged.results(said, found)
+    results["rows"] = add_utilities(true_costs(results["rows"]))
+    for path, content in zip(files, (results, merged.figures(drawn, shown)), strict=True):
+        path.write_text(json_in_lines(content))
+    print(f"{len(found['rows'])} rows of {len(study.runs)} runs; {len(results['rows'])} with those of other runs")
     if kept.others:
         print(f"{kept.others} results were found before the code changed: --anew computes all of them again")
 
@@ -201,6 +214,13 @@ def in_use(runs: Sequence[Packed]) -> float:
     return seconds
 
 
+def card_time(said: dict[str, Any], runs: Sequence[Packed]) -> dict[str, Any]:
+    """Seconds in which at least one run was training, and the runs they are of; those of other days did not overlap."""
+    counted = set(said["runs"])
+    more = in_use(runs) - in_use([run for run in runs if run.name in counted])
+    return {"card_s": round(said["card_s"] + more, 1), "runs": sorted(counted | {run.name for run in runs})}
+
+
 def speed(run: Packed) -> dict[str, Any]:
     """Images a second and TFLOP/s of plain training, from the median epoch."""
     flops, rate = run.costs[0].flops, run.rate()
@@ -223,7 +243,7 @@ def pictures(study: Study, pool: Executor, kept: Kept) -> dict[str, Any]:
         for name, runs in wanted(study, setting).items():
             place = (name, setting.dataset, setting.backbone)
             size, seeds = max(len(run.backbones) for run in runs), len({run.seed for run in runs})
-            rank = (size, min(seeds, 3), setting.epochs)
+            rank = (size, min(seeds, merged.ENOUGH), setting.epochs)
             if place not in best or rank > best[place][0]:
                 best[place] = rank, setting, runs
     found: dict[str, dict[str, Any]] = {name: {} for name in ("members", "pareto", "size", "ablation", "curves")}

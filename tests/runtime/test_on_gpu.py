@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -53,7 +54,8 @@ def cascade_on_gpu(name: str) -> tuple[Cascade, Tensor]:
 @contextmanager
 def never_waiting() -> Iterator[None]:
     """Whatever makes the host wait for the GPU is an error, but for events, which are waited for by name."""
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings(category=UserWarning, action="ignore"):  # torch calls the mode a prototype, once
+        torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     finally:

@@ -174,12 +174,15 @@ class Study:
         wanted = (setting.dataset, setting.backbone)
         return Study([run for run in self.runs if (run.setting.dataset, run.setting.backbone) == wanted])
 
-    def alone(self, run: Packed) -> bool:
-        """Whether a run had the card to itself, so that its time says something."""
+    def alone(self, run: Packed, known: float = 0.0) -> bool:
+        """Whether a run had the card to itself, so that its time says something.
+
+        `known` is the fastest rate of its backbone in runs that are not here: all that are may have shared the card.
+        """
         if run.first_trained in NEVER_ALONE or not run.tells_speed:
             return False
         same = [other for other in self.runs if other.first_trained == run.first_trained and other.tells_speed]
-        fastest = max(other.rate() for other in same)
+        fastest = max(known, *(other.rate() for other in same))
         if len(set(run.backbones)) == 1:
             medians = [statistics.median(seconds) for seconds in run.epoch_seconds().values()]
             if medians and max(medians) > STEADY * medians[0]:

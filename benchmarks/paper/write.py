@@ -35,13 +35,13 @@ def main() -> None:
     pictures = json.loads((HERE / "figures.json").read_text())
     table = (RESULTS / "policies.md").read_text()
     beyond = json.loads((RESULTS / "beyond.json").read_text())
-    promises, sizes = ((RESULTS / f"{name}.md").read_text().strip() for name in ("promises", "heldout_size"))
+    kept = {name: (RESULTS / f"{name}.md").read_text().strip() for name in ("promises", "latency_kept", "heldout_size")}
     readme = ROOT / "README.md"
     latency = latency_text.load_files()
     written = {
         ROOT / "docs/results.md": results(study, pictures, table, beyond, latency),
         ROOT / "docs/results-cascades.md": cascades(study, latency),
-        ROOT / "docs/calibrate.md": filled(HERE / "pages/calibrate.md.in", {"promises": promises, "sizes": sizes}),
+        ROOT / "docs/calibrate.md": filled(HERE / "pages/calibrate.md.in", kept),
         readme: HEADLINE.sub(lambda found: found[1] + headline(study, latency) + found[2], readme.read_text()),
     }
     write_or_check(written, "benchmarks/paper/write.py", check=check)

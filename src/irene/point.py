@@ -31,8 +31,8 @@ class OperatingPoint:
     """Where on the frontier a cascade works: versioned, readable, and enough to build the cascade again.
 
     `expected` holds cost (mean, in `expected["unit"]`), accuracy or mse, drop against the whole ensemble, `used` (share
-    of samples per number of members), and `intervals` of the first three at `expected["confidence"]`; `p99` in ms or
-    `risk` with its bound where these were asked for.
+    of samples per number of members), and `intervals` of the first three at `expected["confidence"]`; `p99` in ms, with
+    the `member_ms` it was added up of, or `risk` with its bound where these were asked for.
     """
 
     name: str

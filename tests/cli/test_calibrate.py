@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ import torch
 
 from irene.bank import Bank
 from irene.calibration.selection import Fitter
+from irene.cascade import Cascade
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.run import Run
 from irene.training.afterwards import selector_fitter
-from irene.types import CostUnit
+from irene.types import Cost, CostUnit
 
 Irene = Callable[..., Any]
 
@@ -178,6 +180,20 @@ def test_every_target(
     text = " ".join(irene("calibrate", outputs, *wish).out.split())
     assert "asked" in text
     assert "version 2" in text
+
+
+def test_a_latency_is_of_one_sample_at_a_time(irene: Irene, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_at_a_time(cascade: Cascade, sample: torch.Tensor) -> tuple[Cost, ...]:
+        assert len(cascade.predict(sample)) == 1
+        return tuple(replace(cost, ms=ms) for cost, ms in zip(cascade.costs, (50.0, 60.0, 70.0), strict=True))
+
+    monkeypatch.setattr("irene.cli.calibrating.one_at_a_time", one_at_a_time)
+    assert "the nearest possible is 50 ms" in irene("calibrate", run, "--p99", "20ms").mistake
+    point = irene("calibrate", run, "--p99", "120ms", "--json").json["point"]
+    assert point["members"] == [0, 1]
+    assert point["expected"]["member_ms"] == [50.0, 60.0]
+    monkeypatch.setattr("irene.cli.calibrating.one_at_a_time", None)  # nothing else needs it
+    assert irene("calibrate", run, "--cost", "1.5").code == 0
 
 
 def test_auto_says_what_it_chose_among(irene: Irene, outputs: Path) -> None:

@@ -72,6 +72,14 @@ def test_unchanged_outputs_give_the_same_point(
     assert_same(recalibrate(point, bank, bank), point)
 
 
+def test_a_latency_keeps_the_times_it_was_promised_by(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(1200, flops=(1.0, 1.5, 2.0))  # 2, 3 and 4 ms
+    timed = replace(bank, costs=tuple(replace(cost, ms=10 * cost.ms) for cost in bank.costs))
+    point = from_files(fit_policy(timed, "margin", p99=50.0))
+    assert point.members == (0, 1)
+    assert_same(recalibrate(point, bank, bank), point)
+
+
 @pytest.mark.parametrize("seed", [0, 5])
 @pytest.mark.parametrize("policy", ["spread", "cost-to-go"])
 @pytest.mark.parametrize("asked", [{"cost": 1.5}, {"max_drop": 0.5}])

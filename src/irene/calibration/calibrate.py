@@ -52,8 +52,10 @@ def calibrate(
     expected["unit"] = target.unit
     depth = curve.trajectory.steps
     if target.p99 is not None:
-        ms_N = curve.at(threshold, curve.trajectory.costs(cost_vector(bank.costs, "ms")[:depth]))
+        ms_T = cost_vector(bank.costs, "ms")[:depth]
+        ms_N = curve.at(threshold, curve.trajectory.costs(ms_T))
         expected["p99"] = float(ms_N.sort().values[math.ceil(0.99 * len(ms_N)) - 1])
+        expected["member_ms"] = ms_T.tolist()
     if target.risk is not None:
         harmed_N = curve.full_N > curve.at(threshold, curve.quality_NT)
         expected["risk"] = {"value": float(harmed_N.double().mean()), "bound": target.risk}

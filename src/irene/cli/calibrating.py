@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ from irene.devices import pick_device
 from irene.errors import DataError, OptionError, RunError
 from irene.evaluation.banks import as_run_expects, bank_of
 from irene.halting.selector import Selector
-from irene.imported import IMPORTED
+from irene.imported import IMPORTED, OUTPUTS
 from irene.point import OperatingPoint
 from irene.run import Run
+from irene.runtime.bench import random_inputs
+from irene.runtime.latency import one_at_a_time
 from irene.training.afterwards import selector_fitter
 from irene.types import differ
 
@@ -43,6 +45,18 @@ def bank_for(
     return bank_of(cascade, data.train, where, about={"split": "train", "fingerprint": data.fingerprint})
 
 
+def timed(run: Run, bank: Bank, device: str) -> Bank:
+    """The bank with what its members take for one sample at a time, measured now on the device.
+
+    Members of which there are outputs only keep the times they were given.
+    """
+    if run.method == OUTPUTS:
+        return bank
+    where = pick_device(device)
+    sample = random_inputs(tuple(run.manifest["data"]["shape"]), 1, where)
+    return replace(bank, costs=one_at_a_time(run.cascade(where), sample))
+
+
 def fit_point(
     run: Run, bank: Bank, wish: Wish, *, policy: str, weights: bool | None, name: str, seed: int, fresh: bool
 ) -> OperatingPoint:
@@ -50,7 +64,7 @@ def fit_point(
 
     On samples that are not `fresh` the selector has been fitted, so promises need one fitted anew on a part of them.
     """
-    asked: dict[str, Any] = {**dataclasses.asdict(wish), "name": name, "seed": seed}
+    asked: dict[str, Any] = {**asdict(wish), "name": name, "seed": seed}
     trained = run.policy()
     own = None
     if isinstance(trained, Selector) and (fresh or not wish.promises):

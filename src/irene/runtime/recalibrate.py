@@ -73,7 +73,7 @@ def _calibrated_on(point: OperatingPoint, bank: Bank) -> Bank:
     """The bank of the samples that the point's threshold was read off, with the members it uses."""
     known = point.data
     if not known:
-        return bank.members(point.members)
+        return _timed(point, bank.members(point.members))
     named = {key: bank.about[key] for key in ("fingerprint", "split") if key in bank.about}
     if any(known[key] != value for key, value in named.items()):
         raise CalibrationError(
@@ -87,7 +87,15 @@ def _calibrated_on(point: OperatingPoint, bank: Bank) -> Bank:
             f"it was calibrated on {known['samples']} samples, and nothing says which of the {len(bank)} here they "
             "were: calibrate it again"
         )
-    return bank.members(point.members)
+    return _timed(point, bank.members(point.members))
+
+
+def _timed(point: OperatingPoint, bank: Bank) -> Bank:
+    """The bank with the times of members that a latency was promised by."""
+    times = point.expected.get("member_ms")
+    if times is None:
+        return bank
+    return replace(bank, costs=tuple(replace(cost, ms=ms) for cost, ms in zip(bank.costs, times, strict=True)))
 
 
 def _target(point: OperatingPoint, bank: Bank) -> Target:

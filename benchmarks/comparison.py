@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from irene.bank import Bank
-from irene.calibration.frontier import Frontier
 from irene.evaluation.metrics import paired_bootstrap
 
 
@@ -20,11 +19,6 @@ def joined(*banks: Bank) -> Bank:
         raise SystemExit("the banks of members that are to run together are of other samples")
     costs = tuple(cost for bank in banks for cost in bank.costs)
     return replace(first, outputs=torch.cat([bank.outputs for bank in banks], 1), costs=costs)
-
-
-def threshold_for(curve: Frontier, asked: float) -> float:
-    """The threshold whose mean cost is nearest to the one asked for."""
-    return float(curve.thresholds_M[(curve.cost_M - asked).abs().argmin()])
 
 
 def points(right: Tensor, against: Tensor) -> list[float]:

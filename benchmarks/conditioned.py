@@ -30,7 +30,7 @@ from irene.halting.features import FEATURES, already_final, feature_table
 from irene.halting.linear import logistic
 from irene.halting.quality import quality
 from irene.halting.rule import Aggregation
-from irene.halting.trajectory import Trajectory
+from irene.halting.trajectory import Trajectory, nearest
 from irene.training import losses
 from irene.training.afterwards import selector_fitter
 from irene.training.selecting import FIT_RATE
@@ -121,7 +121,7 @@ def answers(setting: Setting, pair: Pair, trained_for: float, seed: int) -> dict
     for cost in setting.costs:
         asked = cost * setting.unit_size
         each = selector_fitter(cost=asked)(pair.heldout, mean, unit)
-        price = PRICES[int((spent - asked).abs().argmin())]
+        price = PRICES[nearest(spent, asked)]
         right["one"][cost] = one.quality_at(asked)
         right["each"][cost] = frontier(pair.test, each, mean, unit).quality_at(asked)
         right["conditioned"][cost] = line(model, pair.test, mean, unit, price).quality_at(asked)

@@ -18,7 +18,6 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from comparison import threshold_for
 from documents import write_results
 from ensembles import Setting, committed
 
@@ -51,7 +50,7 @@ def look(setting: Setting, count: int) -> dict[str, Any]:
                 for name, rows in seen.items():
                     policy = setting.fit(name, known, mean)
                     before, after = (frontier(bank, policy, mean, setting.unit) for bank in (known, pair.test))
-                    realised = float(after.at(threshold_for(before, asked), after.costs_NT).mean())
+                    realised = float(after.at(before.threshold_for(asked), after.costs_NT).mean())
                     rows.append((float(after.quality_at(asked).mean()), abs(realised - asked) / setting.unit_size))
         found[str(size)] = {name: summary(rows) for name, rows in seen.items()}
     return {"about": setting.said, "asked": setting.usual_cost, "sizes": found}

@@ -25,7 +25,7 @@ from statistics import fmean as mean_of
 from typing import Any
 
 import torch
-from comparison import gain, points, threshold_for
+from comparison import gain, points
 from documents import write_results
 from ensembles import Pair, Setting, equal_setting, unequal_setting
 from torch import Tensor
@@ -85,7 +85,7 @@ def compare(setting: Setting) -> dict[str, Any]:
         for name, cost, curve in curves(setting, pair, names):
             asked = cost * setting.unit_size
             right[name][cost].append(curve.test.quality_at(asked))
-            spent = float(curve.test.at(threshold_for(curve.heldout, asked), curve.test.costs_NT).mean())
+            spent = float(curve.test.at(curve.heldout.threshold_for(asked), curve.test.costs_NT).mean())
             realised[name][cost].append(spent / setting.unit_size)
     mean = {name: {cost: torch.stack(parts).mean(0) for cost, parts in by.items()} for name, by in right.items()}
     rows = {name: row(setting, mean[name], mean[BASELINE], realised[name]) for name in names}

@@ -45,7 +45,7 @@ from irene.training.afterwards import selector_fitter
 from irene.types import cost_vector
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from comparison import gain, points, threshold_for
+from comparison import gain, points
 from documents import RESULTS, write_results
 from ensembles import Costs
 from names import without_seed
@@ -181,7 +181,7 @@ def look(setting: Setting) -> Looks:
             for policy, fitted in policies(run, setting, cost):
                 asked = cost * setting.unit_size
                 heldout = frontier(run.heldout, *fitted, setting.unit)
-                threshold = threshold_for(heldout, asked)
+                threshold = heldout.threshold_for(asked)
                 for name, bank in run.sets.items():
                     curve = frontier(bank, *fitted, setting.unit)
                     here = looks.setdefault(name, {}).setdefault(cost, {})

@@ -51,6 +51,36 @@ def test_harder_data_are_noticed(lifelike_bank: Callable[..., Bank], point: Oper
     assert drift.samples == 800
 
 
+@pytest.mark.parametrize(("moved", "matters"), [(0.015, False), (0.025, True)])
+def test_a_shift_beyond_chance_may_be_too_small_to_matter(
+    lifelike_bank: Callable[..., Bank], moved: float, matters: bool
+) -> None:
+    bank = lifelike_bank(40_000)
+    point = fit_policy(bank, "margin", cost=1.5)
+    prediction = bank.replay(point.policy, point.aggregation)
+    used = prediction.members_used.clone()
+    used[(used == 1).nonzero()[: int(moved * len(bank)), 0]] = 2
+    drift = check_drift(point, replace(prediction, members_used=used))
+    assert drift.exit_shift == pytest.approx(moved)
+    assert drift.exit_p < 0.01
+    assert drift.recalibrate is matters
+    assert drift.verdict.startswith("recalibrate: 2.5%" if matters else "no drift that matters")
+
+
+@pytest.mark.parametrize(("added", "matters"), [(0.03, False), (0.1, True)])
+def test_scores_beyond_chance_may_have_shifted_too_little_to_matter(
+    lifelike_bank: Callable[..., Bank], added: float, matters: bool
+) -> None:
+    bank = lifelike_bank(40_000)
+    point = fit_policy(bank, "margin", cost=1.5)
+    prediction = bank.replay(point.policy, point.aggregation)
+    drift = check_drift(point, replace(prediction, trace=prediction.trace + added))
+    assert drift.exit_shift == 0
+    assert drift.score_p < 0.01
+    assert (drift.score_shift > 0.1) is matters
+    assert drift.recalibrate is matters
+
+
 def test_figures_are_those_of_the_textbook(lifelike_bank: Callable[..., Bank], point: OperatingPoint) -> None:
     prediction = lifelike_bank(1000, sharpness=1.3, seed=9).replay(point.policy, point.aggregation)
     drift = check_drift(point, prediction)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy
+from irene.calibration.fit import fit_policy, split_for_promise
 from irene.calibration.selection import Fitted, Learner
 from irene.errors import CalibrationError, OptionError
 from irene.halting.policies import Margin, Random
@@ -253,14 +253,18 @@ class Knowing(Margin):
         return step.heads_BHK[:, 1, 0], state
 
 
-def test_auto_takes_a_policy_that_was_fitted_elsewhere_if_it_is_better(lifelike_bank: Callable[..., Bank]) -> None:
-    bank = lifelike_bank(2500, skills=SKILLS)
+def with_hints(bank: Bank) -> Bank:
+    """A second head that says where each sample may stop."""
     answers = bank.outputs[:, :, 0].softmax(2)
     steps = torch.stack([answers[:, : t + 1].mean(1).argmax(1) == bank.targets for t in range(3)], 1)
-    known = (steps | ~steps[:, -1:]).double() + 0.1 * torch.rand(2500, 3, dtype=torch.float64)
+    known = (steps | ~steps[:, -1:]).double() + 0.1 * torch.rand(len(bank), 3, dtype=torch.float64)
     hint = torch.zeros_like(bank.outputs)
-    hint[:, :, 0, 0] = 12 * known.float()  # a second head that says so
-    bank = replace(bank, outputs=torch.cat([bank.outputs, hint], 2))
+    hint[:, :, 0, 0] = 12 * known.float()
+    return replace(bank, outputs=torch.cat([bank.outputs, hint], 2))
+
+
+def test_auto_takes_a_policy_that_was_fitted_elsewhere_if_it_is_better(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = with_hints(lifelike_bank(2500, skills=SKILLS))
     mean = Aggregation.equal(3)
     chosen = fit_policy(bank, cost=1.4, also=Fitted(Knowing(), mean))
     assert chosen.policy.name == "knowing"
@@ -279,3 +283,15 @@ def test_auto_takes_a_policy_that_was_fitted_elsewhere_if_it_is_better(lifelike_
     assert learned.policy.name == "knowing"
     assert "learned: +" in learned.why
     assert fitted_on == [*[2000] * 5, 2500, *[2000] * 5]  # to be chosen, for the answer, and to know what to expect
+
+
+def test_samples_that_chose_a_policy_promise_nothing_for_it(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = with_hints(lifelike_bank(5000, skills=SKILLS))
+    also = Fitted(Knowing(), Aggregation.equal(3))
+    point = fit_policy(bank, cost=1.4, guaranteed=True, also=also, seed=4)
+    assert point.why.startswith("knowing: +")
+    _, rest = split_for_promise(bank, 4)
+    alone = fit_policy(rest, also.policy, cost=1.4, guaranteed=True)
+    assert point.data["samples"] == alone.data["samples"] == 3000
+    assert point.policy.threshold == alone.policy.threshold
+    assert point.expected == alone.expected

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
@@ -37,6 +39,18 @@ def test_cost_rises_with_the_threshold_from_the_first_member_to_all(lifelike_ban
     curve = frontier(lifelike_bank(500), Margin(), Aggregation.equal(3))
     assert bool((curve.cost_M.diff() > 0).all())
     assert (float(curve.cost_M[0]), float(curve.cost_M[-1])) == (1.0, 3.0)
+
+
+@given(asked=st.floats(0.5, 3.5))
+def test_the_threshold_for_a_cost_is_the_nearest_of_all(lifelike_bank: Callable[..., Bank], asked: float) -> None:
+    bank = lifelike_bank(40)
+    curve = frontier(bank, Margin(), MEAN)
+
+    def miss(threshold: float) -> float:
+        return abs(float(bank.replay(Margin(threshold), MEAN).members_used.double().mean()) - asked)
+
+    nearest = min(map(miss, curve.thresholds_M.tolist()))
+    assert miss(curve.threshold_for(asked)) == pytest.approx(nearest)
 
 
 def test_a_drop_of_values_is_the_relative_growth_of_the_squared_error(make_bank: Callable[..., Bank]) -> None:

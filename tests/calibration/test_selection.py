@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -24,7 +25,6 @@ from irene.calibration.selection import (
 from irene.calibration.targets import Target
 from irene.calibration.weights import fit_aggregation
 from irene.errors import OptionError
-from irene.halting.policies import Agreement, Margin
 from irene.halting.rule import Aggregation
 
 
@@ -51,18 +51,50 @@ def test_the_margin_is_kept_where_nothing_is_to_be_had(lifelike_bank: Callable[.
     assert why.startswith("margin: no other is better by a standard error")
 
 
-@pytest.mark.parametrize("asked", [None, 1.0, 1.4, 3.0])
-@pytest.mark.parametrize("policy", [Margin(), Agreement()])
+def test_the_margin_is_kept_unless_another_is_better_by_a_standard_error(lifelike_bank: Callable[..., Bank]) -> None:
+    """A gain that chance alone would give is none."""
+    measured = re.compile(r"\+(\S+) points of accuracy \(standard error (\S+)\)")
+    names = set()
+    for seed in range(3):
+        name, why = choose_policy(lifelike_bank(2000, seed=seed), Target(cost=1.5), fit_aggregation, seed=0)
+        found = measured.search(why)
+        assert found is not None, why
+        gain, error = map(float, found.groups())
+        assert gain > 0
+        assert name == ("cost-to-go" if gain > error else "margin")
+        names.add(name)
+    assert names == {"margin", "cost-to-go"}, "both cases were seen"
+
+
+@pytest.mark.parametrize("asked", [None, 1.0, 1.4, 2.3, 3.0])
+@pytest.mark.parametrize(("names", "low"), [(("margin", "agreement"), 1), (("spread", "cost-to-go"), 2)])
 def test_policies_are_compared_at_exactly_equal_costs(
-    lifelike_bank: Callable[..., Bank], asked: float | None, policy: Margin | Agreement
+    lifelike_bank: Callable[..., Bank],
+    make_bank: Callable[..., Bank],
+    asked: float | None,
+    names: tuple[str, str],
+    low: int,
 ) -> None:
-    curve = frontier(lifelike_bank(300), policy, Aggregation.equal(3))
-    paid = float(quality_at_costs(replace(curve, quality_NT=curve.costs_NT), asked).mean())
+    """Spread cannot stop at the first member of one head, and cost-to-go can."""
+    values = names[0] == "spread"
+    bank = make_bank(300, task="regression", heads=1) if values else lifelike_bank(300)
+    mean = Aggregation.equal(3)
+    curves = [frontier(bank, fit_named(name, bank, mean, "members"), mean) for name in names]
+    paid = quality_at_costs([replace(curve, quality_NT=curve.costs_NT) for curve in curves], asked)
     if asked is None:
-        levels = 1 + 2 * torch.linspace(0.1, 0.8, 9).square()
+        levels = low + (3 - low) * torch.linspace(0.1, 0.8, 9).square()
     else:
-        levels = (1 + (asked - 1) * torch.linspace(0.5, 1.5, 9)).clamp(1, 3)
-    assert paid == pytest.approx(float(levels.mean()), rel=1e-6)
+        levels = (low + (asked - low) * torch.linspace(0.5, 1.5, 9)).clamp(low, 3)
+    for paid_N in paid:
+        assert float(paid_N.mean()) == pytest.approx(float(levels.mean()), rel=1e-6)
+
+
+def test_no_policy_gains_by_costing_less(make_bank: Callable[..., Bank]) -> None:
+    """Of one value with one head both policies know the same, so at equal cost neither can be better."""
+    bank = make_bank(2400, task="regression", heads=1, outputs=1, accuracy=(0.5, 0.6, 0.9))
+    name, why = choose_policy(bank, Target(cost=2.5), fit_aggregation, seed=0)
+    assert name == "spread"
+    assert "cost-to-go with a squared error +0 lower" in why
 
 
 def test_every_sample_is_judged_once_and_the_same_way_for_the_same_seed(lifelike_bank: Callable[..., Bank]) -> None:
@@ -73,7 +105,7 @@ def test_every_sample_is_judged_once_and_the_same_way_for_the_same_seed(lifelike
             [Learner(name, fitter_of(name)) for name in CANDIDATES["classification"]],
             fit_aggregation,
             "members",
-            lambda curve: quality_at_cost(curve, 1.5),
+            lambda curves: [quality_at_cost(curve, 1.5) for curve in curves],
             seed=3,
         )
         for _ in range(2)

@@ -248,6 +248,14 @@ def test_runs_of_two_kinds_are_not_mixed(name: str, studied: list[Run]) -> None:
         STUDIES[name].measure(studied)
 
 
+def test_the_same_kinds_of_members_in_other_numbers_are_not_mixed(studied: list[Run]) -> None:
+    one, two = of(studied, "average")
+    lists = (["mlp", "mlp", "mlp", "cnn"], ["mlp", "cnn", "cnn", "cnn"])
+    runs = [Run(run.path, {**run.manifest, "backbones": names}) for run, names in zip((one, two), lists, strict=True)]
+    with pytest.raises(RunError, match=r"of one kind, got: average backbones=mlp\+mlp\+mlp\+cnn, average"):
+        STUDIES["members"].measure(runs)
+
+
 def test_an_unknown_study() -> None:
     with pytest.raises(OptionError, match="did you mean pareto"):
         find_study("paretto")

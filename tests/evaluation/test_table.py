@@ -142,6 +142,53 @@ def test_runs_of_one_method_with_other_options_are_told_apart(blobs: Data, tmp_p
     ]
 
 
+@pytest.fixture(scope="module")
+def mixed(blobs: Data, tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """Average ensembles of one seed with the same kinds of members, and not the same members."""
+    folder = tmp_path_factory.mktemp("mixed")
+    small = "mlpx0.05"
+    lists = ((small, "mlp", "mlp"), (small, small, "mlp"), (small, "mlp", small))
+    options = [TrainOptions(backbones=backbones, device="cpu") for backbones in lists]
+    return [train("average", blobs, folder / str(n), options=one, loop=LOOP) for n, one in enumerate(options)]
+
+
+def test_runs_with_other_members_are_told_apart(mixed: list[Run]) -> None:
+    rows = make_table(mixed).rows
+    assert [row.name for row in rows] == [
+        "average backbones=mlpx0.05+mlp+mlp",
+        "average backbones=mlpx0.05+mlpx0.05+mlp",
+        "average backbones=mlpx0.05+mlp+mlpx0.05",
+    ]
+    assert [row.runs for row in rows] == [(str(run.path),) for run in mixed]
+
+
+def test_utility_is_against_the_reference_where_there_are_several_averages(
+    mixed: list[Run], seeds: dict[str, list[Run]]
+) -> None:
+    runs = [*mixed, seeds["woc"][0]]
+    accuracy, cost = (seeds["woc"][0].figures["test"][name] for name in ("accuracy", "cost"))
+    names = [row.name for row in make_table(mixed).rows]
+    found = []
+    for reference, run in zip(names, mixed, strict=True):
+        bank = run.bank("test")
+        single = metrics.accuracy(bank.members([0]).replay().outputs, bank.targets)
+        average = float(right(run).mean())
+        found.append(make_table(runs, reference=reference).rows[-1].utility)
+        assert found[-1] == pytest.approx(metrics.utility(accuracy, cost, single=single, average=average))
+    assert found[0] != found[-1]
+    assert make_table(runs).rows[-1].utility == found[0]
+
+
+def test_runs_that_differ_never_share_a_name(mixed: list[Run]) -> None:
+    """Files of members that were brought along may be called anything."""
+    runs = [
+        Run(run.path, {**run.manifest, "backbones": names})
+        for run, names in zip(mixed, (["a+b", "c"], ["a", "b+c"]), strict=False)
+    ]
+    with pytest.raises(RunError, match=r"0 and .*1 differ and would both be called 'average'"):
+        make_table(runs)
+
+
 def test_runs_on_other_samples_cannot_be_compared(seeds: dict[str, list[Run]], regression_runs: list[Run]) -> None:
     with pytest.raises(RunError, match="not evaluated on the same samples"):
         make_table([seeds["single"][0], regression_runs[0]])

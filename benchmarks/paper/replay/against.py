@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from comparison import threshold_for
 from names import ALL_IMAGES, FOLDS, IRENE, title
 from torch import Tensor
 
@@ -105,4 +104,4 @@ def asked_and_realised(run: Packed) -> dict[str, float]:
     """What thresholds that cost so much on held-out images cost on test images."""
     policy = run.policy()
     known, seen = (frontier(run.bank(split), policy, run.aggregation) for split in ("heldout", "test"))
-    return {f"{cost:g}": float(seen.at(threshold_for(known, cost), seen.costs_NT).mean()) for cost in ASKED}
+    return {f"{cost:g}": float(seen.at(known.threshold_for(cost), seen.costs_NT).mean()) for cost in ASKED}

@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from comparison import threshold_for
 from jobs import R18_FLOPS
 from names import ALL_IMAGES
 
@@ -64,7 +63,7 @@ class Packed(Run):
         fit = selector_fitter(cost=own["cost"], hidden=own["hidden"], seed=self.seed)
         selector = fit(heldout, self.aggregation, own["cost_unit"])
         line = frontier(heldout, selector, self.aggregation, own["cost_unit"])
-        return selector.at(threshold_for(line, own["cost"]))
+        return selector.at(line.threshold_for(own["cost"]))
 
     @property
     def name(self) -> str:

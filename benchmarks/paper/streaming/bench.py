@@ -11,7 +11,6 @@ from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import torch
-from comparison import threshold_for
 from torch import Tensor
 
 from irene.bank import Bank
@@ -259,7 +258,7 @@ class Bench:
         else:
             found = [Margin()] * len(wishes)
         lines = [frontier(heldout, one, mean, wish.unit) for one, wish in zip(found, wishes, strict=True)]
-        cuts = [threshold_for(line, cost) for line, cost in zip(lines, asked, strict=True)]
+        cuts = [line.threshold_for(cost) for line, cost in zip(lines, asked, strict=True)]
         return mean, [one.at(cut) for one, cut in zip(found, cuts, strict=True)]
 
     def seen(self, labels_N: Tensor, used_N: Tensor, replayed_N: Tensor) -> dict[str, Any]:

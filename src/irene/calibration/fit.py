@@ -91,7 +91,7 @@ def fit_policy(
 
     def left_out(cost: float) -> Tensor:
         judged = cross_validate(
-            bank, [Learner("", fit)], average, unit, lambda curve: quality_at_cost(curve, cost), seed=seed
+            bank, [Learner("", fit)], average, unit, lambda curves: [quality_at_cost(curves[0], cost)], seed=seed
         )
         return judged[""]
 

@@ -13,7 +13,7 @@ from irene.halting.policies import Never
 from irene.halting.policy import Policy
 from irene.halting.quality import quality
 from irene.halting.rule import Aggregation
-from irene.halting.trajectory import Trajectory
+from irene.halting.trajectory import Trajectory, nearest
 from irene.types import CostUnit, cost_vector
 
 
@@ -60,6 +60,10 @@ class Frontier:
     def at(self, threshold: float, values_NT: Tensor) -> Tensor:
         """(N,) a value at the step where each sample stops at this threshold."""
         return values_NT.gather(1, self.trajectory.halting_steps(threshold)[:, None] - 1)[:, 0]
+
+    def threshold_for(self, cost: float) -> float:
+        """The threshold whose mean cost is nearest to the one asked for."""
+        return float(self.thresholds_M[nearest(self.cost_M, cost)])
 
     def quality_at(self, cost: float) -> Tensor:
         """(N,) quality of each sample's answer at exactly this mean cost.

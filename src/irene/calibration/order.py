@@ -134,7 +134,7 @@ class MemberSearch:
         if order not in self._frontiers:
             bank = self._bank.members(order)
             found = held_out_frontiers(bank, [self._candidate], self._average, self._unit, seed=self._seed)
-            self._frontiers[order] = [_Line(len(curve), curve.cost_M, curve.quality_M) for _, _, curve in found]
+            self._frontiers[order] = [_Line(len(curve), curve.cost_M, curve.quality_M) for _, [curve] in found]
         return self._frontiers[order]
 
 

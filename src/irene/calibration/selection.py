@@ -89,8 +89,8 @@ def choose_policy(
     if len(bank) < LEARNED_FROM:
         return first, f"{first}: {len(bank)} samples to fit on, and a learned policy needs {LEARNED_FROM} to be safe"
 
-    def judge(curve: Frontier) -> Tensor:
-        return quality_at_costs(curve, target.cost)
+    def judge(curves: Sequence[Frontier]) -> list[Tensor]:
+        return quality_at_costs(curves, target.cost)
 
     candidates: list[Fitted | Learner] = [Learner(name, fitter_of(name)) for name in (first, *others)]
     if also is not None:
@@ -122,45 +122,46 @@ def cross_validate(
     candidates: Sequence[Fitted | Learner],
     average: Averaging,
     unit: CostUnit,
-    judge: Callable[[Frontier], Tensor],
+    judge: Callable[[Sequence[Frontier]], Sequence[Tensor]],
     *,
     seed: int,
 ) -> dict[str, Tensor]:
-    """(N,) for each policy: what the judge makes of each sample on a frontier fitted without its fold.
+    """(N,) for each policy: what the judge makes of each sample, from all policies' frontiers without its fold.
 
     One that is fitted already is judged on the same folds as it is.
     """
     judged = {one.name: torch.zeros(len(bank), dtype=torch.float64) for one in candidates}
-    for name, rows_N, curve in held_out_frontiers(bank, candidates, average, unit, seed=seed):
-        judged[name][rows_N] = judge(curve)
+    for rows_N, curves in held_out_frontiers(bank, candidates, average, unit, seed=seed):
+        for one, found_N in zip(candidates, judge(curves), strict=True):
+            judged[one.name][rows_N] = found_N
     return judged
 
 
 def held_out_frontiers(
     bank: Bank, candidates: Sequence[Fitted | Learner], average: Averaging, unit: CostUnit, *, seed: int
-) -> Iterator[tuple[str, Tensor, Frontier]]:
-    """Each policy's frontier on each fold, fitted on the other ones, and (N,) which samples are of the fold."""
+) -> Iterator[tuple[Tensor, list[Frontier]]]:
+    """For each fold (N,) which samples are of it, and each policy's frontier on them, fitted on the other ones."""
     fold_N = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed)) % FOLDS
     for fold in range(FOLDS):
         rest, left_out = bank.rows(fold_N != fold), bank.rows(fold_N == fold)
         mean = average(rest)
-        for one in candidates:
-            yield one.name, fold_N == fold, frontier(left_out, *one.fitted(rest, mean, unit), unit)
+        yield fold_N == fold, [frontier(left_out, *one.fitted(rest, mean, unit), unit) for one in candidates]
 
 
 def quality_at_cost(curve: Frontier, cost: float) -> Tensor:
     """(N,) quality of each sample's answer at the threshold whose mean cost is nearest."""
-    return curve.at(float(curve.thresholds_M[(curve.cost_M - cost).abs().argmin()]), curve.quality_NT)
+    return curve.at(curve.threshold_for(cost), curve.quality_NT)
 
 
-def quality_at_costs(curve: Frontier, asked: float | None) -> Tensor:
-    """(N,) quality averaged over costs: around the one asked for, else over the frontier with most at its cheap end.
+def quality_at_costs(curves: Sequence[Frontier], asked: float | None) -> list[Tensor]:
+    """(N,) for each policy: quality averaged over costs, the same ones for all and within the reach of all.
 
-    Every policy is compared at exactly the same costs.
+    They lie around the cost asked for, else over all that can be reached with most at the cheap end.
     """
-    low, high = float(curve.cost_M[0]), float(curve.cost_M[-1])
+    low = max(float(curve.cost_M[0]) for curve in curves)
+    high = min(float(curve.cost_M[-1]) for curve in curves)
     if asked is None:
         levels_L = low + (high - low) * torch.linspace(0.1, 0.8, 9, dtype=torch.float64).square()
     else:
         levels_L = (low + (asked - low) * torch.linspace(0.5, 1.5, 9, dtype=torch.float64)).clamp(low, high)
-    return torch.stack([curve.quality_at(float(level)) for level in levels_L]).mean(0)
+    return [torch.stack([curve.quality_at(level) for level in levels_L.tolist()]).mean(0) for curve in curves]

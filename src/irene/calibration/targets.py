@@ -13,6 +13,7 @@ from torch import Tensor
 from irene.calibration.frontier import Frontier
 from irene.calibration.guarantees import last_passing, lowest_rate, mean_p_value, most_events
 from irene.errors import CalibrationError, OptionError
+from irene.halting.trajectory import nearest
 from irene.types import CostUnit, Task
 
 SLOW_SHARE = 0.01  # a 99th percentile is kept when at most this share of samples takes longer
@@ -90,7 +91,7 @@ def rounded_up(value: float, digits: int = 4) -> float:
 def threshold_for_cost(frontier: Frontier, asked: float, unit: CostUnit) -> int:
     """Index of the threshold whose mean cost is nearest to the one asked for."""
     cost_M = frontier.cost_M
-    index = int((cost_M - asked).abs().argmin())
+    index = nearest(cost_M, asked)
     finest = float(frontier.costs_NT.max() - frontier.costs_NT.min()) / len(frontier)
     if abs(float(cost_M[index]) - asked) > _COST_TOLERANCE * asked + finest:
         within = float(cost_M[0]) < asked < float(cost_M[-1])

@@ -118,9 +118,8 @@ def make_table(runs: Sequence[Run], *, reference: str | None = None, split: str 
     if against is None and reference is not None:
         raise OptionError(f"no run is of the reference {reference!r} (there are: {', '.join(groups)})")
     against = against or next(iter(groups))
-    rows = [
-        _row(name, ones, None if name == against else groups[against], evaluations) for name, ones in groups.items()
-    ]
+    averages = [ones for ones in (groups[against], *groups.values()) if _measures_utility(ones[0])]
+    rows = [_row(name, ones, None if name == against else groups[against], averages) for name, ones in groups.items()]
     return Table(
         data=first.run.manifest["data"]["data"],
         task=first.bank.task,
@@ -138,7 +137,13 @@ def group(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
         about = one.run.manifest
         key = json.dumps([about["method"], about["backbones"], about["options"]], sort_keys=True)
         found.setdefault(key, []).append(one)
-    return dict(zip(_names([ones[0].run for ones in found.values()]), found.values(), strict=True))
+    named: dict[str, list[Evaluation]] = {}
+    for name, ones in zip(_names([ones[0].run for ones in found.values()]), found.values(), strict=True):
+        other = named.setdefault(name, ones)
+        if other is not ones:
+            paths = f"{other[0].run.path} and {ones[0].run.path}"
+            raise RunError(f"{paths} differ and would both be called {name!r}: compare them one at a time")
+    return named
 
 
 def _names(runs: Sequence[Run]) -> list[str]:
@@ -154,13 +159,15 @@ def _names(runs: Sequence[Run]) -> list[str]:
 
 def _settings(run: Run) -> dict[str, str]:
     backbones = run.manifest["backbones"]
-    return {"members": str(len(backbones)), "backbones": "+".join(dict.fromkeys(backbones))} | flatten(
-        run.manifest["options"]
-    )
+    kinds = backbones if len(set(backbones)) > 1 else backbones[:1]
+    return {"members": str(len(backbones)), "backbones": "+".join(kinds)} | flatten(run.manifest["options"])
 
 
 def _row(
-    name: str, ones: Sequence[Evaluation], against: Sequence[Evaluation] | None, everyone: Sequence[Evaluation]
+    name: str,
+    ones: Sequence[Evaluation],
+    against: Sequence[Evaluation] | None,
+    averages: Sequence[Sequence[Evaluation]],
 ) -> Row:
     task = ones[0].bank.task
     known = [figure for figure in (*FIGURES[task], *MORE[task]) if figure in ones[0].figures]
@@ -172,7 +179,7 @@ def _row(
         runs=tuple(str(one.run.path) for one in ones),
         figures={figure: Spread.of(one.figures[figure] for one in ones) for figure in known},
         used=tuple(map(statistics.fmean, zip(*(one.figures["used"] for one in ones), strict=True))),
-        utility=_utility(ones, everyone) if task == "classification" else math.nan,
+        utility=_utility(ones, averages) if task == "classification" else math.nan,
         gain=None if against is None else gain(ones, against),
     )
 
@@ -199,19 +206,22 @@ def _quality(ones: Sequence[Evaluation]) -> Tensor:
     ).mean(0)
 
 
-def _utility(ones: Sequence[Evaluation], everyone: Sequence[Evaluation]) -> float:
+def _measures_utility(evaluation: Evaluation) -> bool:
+    return evaluation.run.method == "average" and evaluation.bank.steps >= REFERENCE_MEMBERS
+
+
+def _utility(ones: Sequence[Evaluation], averages: Sequence[Sequence[Evaluation]]) -> float:
     """The paper's utility, against one model and the average of three with the same seeds.
 
-    Both are members of the average ensemble; NaN where there is none for these seeds.
+    Both are members of the first kind of average ensemble that has these seeds; NaN where there is none.
     """
     seeds = [_seed(one) for one in ones]
-    averages = {
-        _seed(one): one for one in everyone if one.run.method == "average" and one.bank.steps >= REFERENCE_MEMBERS
-    }
-    if not set(seeds) <= set(averages):
+    by_seed = ({_seed(one): one for one in kind} for kind in averages)
+    known = next((kind for kind in by_seed if set(seeds) <= set(kind)), None)
+    if known is None:
         return math.nan
     single, average = (
-        statistics.fmean(prefix_accuracy(averages[seed], count) for seed in seeds) for count in (1, REFERENCE_MEMBERS)
+        statistics.fmean(prefix_accuracy(known[seed], count) for seed in seeds) for count in (1, REFERENCE_MEMBERS)
     )
     accuracy, cost = (statistics.fmean(one.figures[name] for one in ones) for name in ("accuracy", "cost"))
     return metrics.utility(accuracy, cost, single=single, average=average)

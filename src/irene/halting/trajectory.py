@@ -93,6 +93,11 @@ class Trajectory:
         )
 
 
+def nearest(costs_M: Tensor, asked: float) -> int:
+    """Index of the mean cost that is nearest to the one asked for, the first of equals."""
+    return int((costs_M - asked).abs().argmin())
+
+
 @torch.no_grad()
 def trajectory(rule: Rule, outputs_NTHK: Tensor) -> Trajectory:
     """Follow a rule over saved member outputs without stopping anybody."""

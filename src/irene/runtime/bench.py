@@ -18,7 +18,7 @@ from irene.cascade import Cascade
 from irene.errors import IreneError, OptionError
 from irene.halting.policy import Policy
 from irene.halting.rule import Rule
-from irene.halting.trajectory import trajectory
+from irene.halting.trajectory import nearest, trajectory
 from irene.models.member import as_heads
 from irene.runtime.backend import Backend, backend_class, installed_backends, parse_backend
 from irene.runtime.bench_loops import Alone, Whole
@@ -119,7 +119,7 @@ def at_cost(cascade: Cascade, inputs: Tensor, cost: float) -> Cascade:
     way = trajectory(rule, outputs_NTHK)
     cuts_M = way.cuts()
     costs_M = way.sweep(cuts_M, way.costs(torch.ones(way.steps, device=inputs.device)))
-    policy: Policy = rule.policy.at(float(cuts_M[(costs_M - cost).abs().argmin()]))
+    policy: Policy = rule.policy.at(float(cuts_M[nearest(costs_M, cost)]))
     return Cascade(cascade.members, policy, aggregation=rule.aggregation, costs=cascade.costs, task=cascade.task)
 
 

@@ -207,4 +207,4 @@ def with_parameters(own: IreneOptions, found: Mapping[str, float]) -> IreneOptio
 def judge(bank: Bank, run: Run, own: IreneOptions) -> Tensor:
     """(N,) right or wrong (or minus the squared error) at the mean cost asked for, else over the whole frontier."""
     curve = frontier(bank, run.policy(), run.aggregation, own.cost_unit)
-    return quality_at_costs(curve, None) if own.cost is None else quality_at_cost(curve, own.cost)
+    return quality_at_costs([curve], None)[0] if own.cost is None else quality_at_cost(curve, own.cost)

@@ -95,7 +95,7 @@ def _curve(evaluations: Sequence[Evaluation], asked: Sequence[float], fit: Fit) 
         heldout = one.run.bank("heldout")
         policy, aggregation = fit(one.run, heldout)
         known, seen = (frontier(bank, policy, aggregation) for bank in (heldout, one.bank))
-        thresholds = [float(known.thresholds_M[(known.cost_M - cost).abs().argmin()]) for cost in asked]
+        thresholds = [known.threshold_for(cost) for cost in asked]
         by_run.append(
             [(float(seen.at(value, seen.costs_NT).mean()), seen.at(value, seen.quality_NT)) for value in thresholds]
         )

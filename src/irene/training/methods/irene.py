@@ -317,8 +317,7 @@ class _Sequence:
         line = frontier(self._bank(), self.selector, aggregation, options.cost_unit)
         threshold = self.selector.threshold
         if options.asked is not None:
-            nearest = int((line.cost_M - options.asked).abs().argmin())
-            threshold = float(line.thresholds_M[nearest])
+            threshold = line.threshold_for(options.asked)
         steps_N = line.trajectory.halting_steps(threshold)
         commonest = int(steps_N.mode().values)
         alike = float((steps_N == commonest).double().mean())

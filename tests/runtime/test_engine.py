@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NoReturn
@@ -63,6 +66,24 @@ def test_it_equals_a_cascade_of_networks(same: Same) -> None:
     for options in (EngineOptions(), EngineOptions(largest=32), EngineOptions(largest=32, buckets=(8, 16))):
         same(Engine(cascade, inputs[:1], options=options).predict(inputs), expected)
         same(Engine(cascade, inputs[:1], options=options).predict(inputs.numpy()), expected)
+
+
+def test_threads_may_share_one(same: Same) -> None:
+    inputs = torch.randn(60, 5)
+    fast = mlps()
+
+    def in_no_hurry(inputs: Tensor) -> Tensor:
+        time.sleep(0.002)  # others would come in here
+        answer: Tensor = fast[0](inputs)
+        return answer
+
+    cascade = Cascade([in_no_hurry, *fast[1:]], Margin(0.08))
+    engine = copy.deepcopy(Engine(cascade, inputs[:1]))
+    batches = inputs.split(6) * 3
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(engine.predict, batches))
+    for answer, batch in zip(answers, batches, strict=True):
+        same(answer, cascade.predict(batch))
 
 
 def test_members_run_on_survivors_only() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
+from threading import Lock
 from typing import Any
 
 import torch
@@ -57,7 +58,7 @@ class Engine:
     `example` holds one raw input or more on the device to run on; it tells their shape and type. Everything is
     compiled, captured and timed here, and nothing later. `backends` names what runs the members: one name, or
     one for each of them, or backends that are loaded already; a name may say a precision of its own, as eager:bf16
-    does. An engine serves one thread at a time.
+    does. Threads may share an engine: it serves one at a time.
     """
 
     @out_of_inference_mode
@@ -88,6 +89,7 @@ class Engine:
         self._going = [_Going() for _ in cascade.members]
         self._marked = False  # whether the mark stands behind a batch that was not learned from yet
         self._listed = (0, 0)  # samples and rows that the first list stands for
+        self._turn = _Turn()
 
     @property
     def recorded(self) -> int:
@@ -107,11 +109,12 @@ class Engine:
         self._stages.check(inputs)
         state = self._stages.begin(len(inputs))
         size = self.options.largest
-        parts = [
-            self._answer(inputs[start : start + size], _rows(state, start, start + size))
-            for start in range(0, len(inputs), size)
-        ]
-        return parts[0] if len(parts) == 1 else joined(parts or [self._stages.answers(0, 0)])
+        with self._turn:
+            parts = [
+                self._answer(inputs[start : start + size], _rows(state, start, start + size))
+                for start in range(0, len(inputs), size)
+            ]
+            return parts[0] if len(parts) == 1 else joined(parts or [self._stages.answers(0, 0)])
 
     def _answer(self, inputs: Tensor, state: State | None) -> Prediction:
         stages, samples = self._stages, len(inputs)
@@ -159,6 +162,22 @@ class Engine:
             self._stages.lists[0][:samples].copy_(self._numbers[:samples])
             self._stages.lists[0][samples:rows].fill_(self._stages.spare)
             self._listed = (samples, rows)
+
+
+class _Turn:
+    """A lock that is copied and pickled as one that nobody holds."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[_Turn], tuple[()]]:
+        return _Turn, ()
 
 
 class _Going:

@@ -35,7 +35,7 @@ from irene.models import Member, MemberSpec, build
 from irene.runtime.bench import BenchOptions, Row, at_cost, bench, hardware, load, random_inputs
 from irene.runtime.bench_loops import Alone
 from irene.runtime.buckets import measure
-from irene.runtime.engine import Engine, EngineOptions, joined
+from irene.runtime.engine import Engine, EngineOptions
 from irene.runtime.growth import growth
 from irene.runtime.recorder import synchronise
 from irene.runtime.stages import Stages
@@ -175,7 +175,7 @@ def networks(arguments: argparse.Namespace, device: torch.device) -> Iterator[Ro
             backends = load(name, cascade, inputs)
             answers = {
                 "engine": Engine(cascade, inputs, backends=backends).predict(inputs),
-                "stream": joined(list(Stream(cascade, inputs, backends=backends).predict(inputs.split(300)))),
+                "stream": Prediction.cat([*Stream(cascade, inputs, backends=backends).predict(inputs.split(300))]),
             }
             for mode, answer in answers.items():
                 yield {

@@ -133,3 +133,10 @@ def test_files_that_are_no_bank_are_named(tmp_path: Path, make_bank: Callable[..
     save_file({"outputs": torch.zeros(1, 1, 1, 1)}, path, metadata={"bank": "[1"})
     with pytest.raises(DataError, match="not a bank that irene wrote"):
         Bank.load(path)
+
+
+def test_a_bank_is_shown_in_a_line_and_equal_to_itself_alone(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(5)
+    assert repr(bank) == "Bank(classification, 5 samples, 3 members, 2 heads, 4 outputs)"
+    assert bank != make_bank(5)
+    assert bank in [make_bank(5), bank]

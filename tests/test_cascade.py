@@ -76,6 +76,39 @@ def test_predict_equals_the_replay_of_the_bank(
         assert len(prediction.members_used.unique()) > 1
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize(("name", "task"), CASES)
+def test_a_sample_that_is_no_number_stops_nowhere_early_and_spoils_no_other(
+    name: str,
+    task: Task,
+    value: float,
+    make_bank: Callable[..., Bank],
+    table_members: Callable[[Bank], list[Any]],
+    sample_numbers: Callable[[int], Tensor],
+) -> None:
+    bank = make_bank(47, members=4, accuracy=0.6, task=task)
+    policy = make_policy(name, task, bank)
+    cascade = Cascade(table_members(bank), policy, task=task)
+    before = cascade.predict(sample_numbers(47))
+    spoiled = torch.zeros(47, dtype=torch.bool)
+    spoiled[::5] = True
+    bank.outputs[::5, 0, 0, 1] = value  # at the first member: all of them come to it
+    after = cascade.predict(sample_numbers(47))
+    assert torch.equal(after.failed, spoiled)
+    assert after.members_used[spoiled].unique().tolist() == [4]
+    assert after.ran[spoiled].all()
+    assert torch.equal(after.ran.sum(1), after.members_used)
+    assert torch.equal(after.outputs[~spoiled], before.outputs[~spoiled])
+    assert torch.equal(after.members_used[~spoiled], before.members_used[~spoiled])
+    if task == "classification":
+        assert after.labels[spoiled].unique().tolist() == [-1]
+        assert torch.equal(after.labels[~spoiled], before.labels[~spoiled])
+    replayed = bank.replay(policy)
+    assert torch.equal(replayed.members_used, after.members_used)
+    torch.testing.assert_close(replayed.trace, after.trace, rtol=0, atol=1e-6, equal_nan=True)
+    torch.testing.assert_close(replayed.outputs, after.outputs, rtol=0, atol=1e-6, equal_nan=True)
+
+
 @given(
     st.integers(0, 2**16), st.integers(1, 5), st.integers(0, 40), st.sampled_from(["margin", "patience", "selector"])
 )
@@ -246,3 +279,15 @@ def test_inputs_of_another_shape_are_refused_by_members_that_know_theirs() -> No
         with pytest.raises(IreneError, match=r"expected inputs of shape \(batch, 3, 8, 8\), got \(5, 1, 28, 28\)"):
             cascade.predict(images)
     assert len(Cascade([lambda x: x.flatten(1)[:, :3]]).predict(images)) == 5  # nobody knows what it takes
+
+
+def test_modules_stay_in_evaluation_mode() -> None:
+    member = nn.Sequential(nn.Dropout(0.9), nn.Linear(4, 3))
+    cascade = Cascade([member], Margin(0.8))
+    inputs = torch.randn(8, 4)
+    assert not member.training
+    assert torch.equal(cascade.predict(inputs).probs, cascade.predict(inputs).probs)
+
+
+def test_a_cascade_is_shown_in_a_line() -> None:
+    assert repr(Cascade([nn.Linear(4, 3)] * 2, Margin(0.2))) == "Cascade(2 members, Margin(0.2), classification)"

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from irene.cascade import Cascade
+from irene.errors import DataError
 from irene.estimators import LEAST_HELDOUT, IreneClassifier, IreneRegressor
 from irene.halting.policies import Never
 from irene.halting.selector import Selector
@@ -233,3 +234,14 @@ def test_it_works_inside_pipelines_and_searches() -> None:
     search = GridSearchCV(pipeline, {"ireneclassifier__lr": [1e-5, 0.01]}, cv=2)
     search.fit(*points(120))
     assert search.best_params_ == {"ireneclassifier__lr": 0.01}
+
+
+def test_samples_without_an_answer_have_no_class(fitted: IreneClassifier) -> None:
+    X = points(20)[0].astype(np.float32)
+    broken = copy.deepcopy(fitted)
+    broken.cascade_.members[0].register_forward_hook(
+        lambda module, inputs, output: torch.where(torch.arange(len(output))[:, None, None] == 3, torch.nan, output)
+    )
+    assert np.isnan(broken.predict_proba(X)).any(1).tolist() == [row == 3 for row in range(20)]
+    with pytest.raises(DataError, match="1 of 20 samples have no class, as a member gave NaN or infinity"):
+        broken.predict(X)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -75,6 +76,34 @@ def test_members_may_differ_in_their_heads(
     mixture = Mixture([*table_members(one), *table_members(two)], by_table(torch.zeros(5, 2)))
     expected = (one.outputs[:, 0, 0].softmax(1) + two.outputs[:, 0, 0].softmax(1)) / 2
     torch.testing.assert_close(mixture.predict(sample_numbers(5)).probs, expected)
+
+
+def test_arrays_are_taken_as_a_cascade_takes_them(make_bank: Callable[..., Bank], table_members: Members) -> None:
+    mixture = Mixture(table_members(make_bank(5)), by_table(torch.randn(5, 3)))
+    numbers = np.arange(5.0)[:, None]
+    assert torch.equal(mixture.predict(numbers).probs, mixture.predict(torch.from_numpy(numbers)).probs)
+    assert torch.equal(mixture.gates(numbers), mixture.gates(torch.from_numpy(numbers)))
+
+
+@pytest.mark.parametrize("top", [2, None])
+def test_a_sample_whose_gate_is_no_number_runs_nothing_and_has_no_answer(
+    top: int | None, make_bank: Callable[..., Bank], table_members: Members, sample_numbers: Numbers
+) -> None:
+    logits_NT = torch.randn(5, 3)
+    mixture = Mixture(table_members(make_bank(5)), by_table(logits_NT), top=top)
+    before = mixture.predict(sample_numbers(5))
+    logits_NT[2, 1] = torch.nan
+    after = mixture.predict(sample_numbers(5))
+    assert after.failed.tolist() == [False, False, True, False, False]
+    assert (int(after.members_used[2]), int(after.labels[2])) == (0, -1)
+    assert not after.ran[2].any()
+    kept = torch.tensor([0, 1, 3, 4])
+    assert torch.equal(after.outputs[kept], before.outputs[kept])
+    assert mixture.predict(sample_numbers(5)[2:3]).labels.tolist() == [-1]  # nobody else has a gate either
+
+
+def test_a_mixture_is_shown_in_a_line() -> None:
+    assert repr(Mixture([nn.Linear(1, 2)] * 3, nn.Linear(1, 3), top=2)) == "Mixture(3 members, top 2, classification)"
 
 
 def test_modules_are_put_into_evaluation_mode() -> None:

@@ -13,24 +13,41 @@ import irene
 
 NAMES = [
     "Aggregation",
+    "Agreement",
     "Bank",
+    "CalibrationError",
     "Cascade",
+    "ChangePredictor",
+    "Confidence",
     "Cost",
+    "CostToGo",
+    "DataError",
     "Engine",
     "EngineOptions",
+    "Entropy",
     "IreneClassifier",
     "IreneError",
     "IreneRegressor",
     "LoopOptions",
     "Margin",
+    "MissingExtraError",
     "Mixture",
+    "Never",
     "OperatingPoint",
+    "OptionError",
+    "Patience",
+    "Policy",
     "Prediction",
+    "Router",
     "Run",
+    "RunError",
     "Selector",
+    "Spread",
     "Stream",
     "StreamOptions",
     "TrainOptions",
+    "TrainingError",
+    "Window",
     "fit_policy",
     "load_data",
     "train",
@@ -54,6 +71,15 @@ def test_every_name_is_there_and_known_under_its_name(name: str) -> None:
     assert value.__module__.startswith("irene.")
     assert value.__name__ == ("load" if name == "load_data" else name)
     assert getattr(irene, name) is value
+
+
+def test_every_policy_but_the_one_of_studies_and_every_error_has_a_public_name() -> None:
+    from irene import errors
+    from irene.halting.registry import POLICIES
+
+    policies = {policy.__name__ for policy in POLICIES.values()} - {"Random"}
+    tree = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert policies | tree <= set(irene.__all__)
 
 
 def test_names_are_offered_for_completion() -> None:

@@ -85,6 +85,18 @@ def test_another_policy_may_be_given(run_path: Path) -> None:
     assert cascade.predict(torch.randn(7, 5)).members_used.tolist() == [2] * 7
 
 
+def test_a_policy_that_is_given_stays_where_it_is(run_path: Path) -> None:
+    policy = Selector()
+    cascade = Run.open(run_path).cascade(policy=policy)
+    cascade.rule.policy.to("meta")  # as another device would be
+    assert {value.device.type for value in policy.state_dict().values()} == {"cpu"}
+
+
+def test_a_run_is_shown_in_a_line(run_path: Path) -> None:
+    run = Run.open(run_path)
+    assert repr(run) == f"Run({str(run_path)!r}, {run.method}, classification, 2 members, finished)"
+
+
 def test_a_mixture_comes_back_with_its_gate(tmp_path: Path) -> None:
     write_run(tmp_path / "run", Never(), gate=True)
     run = Run.open(tmp_path / "run")

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
 
 from irene.errors import OptionError
-from irene.types import Cost, Prediction, Task, cost_vector
+from irene.types import Cost, Prediction, Task, cost_vector, not_finite
 
 
 def make(task: Task = "classification") -> Prediction:
@@ -38,6 +43,36 @@ def test_a_regression_has_values_and_no_labels() -> None:
 
 def test_a_score_of_minus_infinity_is_still_a_step_that_ran() -> None:
     assert make().ran.tolist() == [[True, False], [True, True]]
+
+
+def test_a_sample_without_finite_outputs_has_no_label() -> None:
+    outputs = torch.tensor([[math.nan, math.nan], [0.9, 0.1], [0.5, math.inf]])
+    prediction = Prediction("classification", outputs, torch.tensor([2, 1, 2]), torch.zeros(3, 2))
+    assert prediction.failed.tolist() == [True, False, True]
+    assert prediction.labels.tolist() == [-1, 0, -1]
+
+
+@given(hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=2), elements=st.floats(width=32)))
+def test_rows_that_are_not_finite_are_found(rows: NDArray[np.float32]) -> None:
+    assert not_finite(torch.from_numpy(rows)).tolist() == [not np.isfinite(row).all() for row in rows]
+
+
+def test_parts_become_one() -> None:
+    parts = [make(), make(), make()]
+    whole = Prediction.cat(parts).cpu()
+    assert whole.task == "classification"
+    assert whole.members_used.tolist() == [1, 2] * 3
+    torch.testing.assert_close(whole.outputs, torch.cat([part.outputs for part in parts]))
+    torch.testing.assert_close(whole.trace, torch.cat([part.trace for part in parts]), equal_nan=True)
+    assert Prediction.cat(parts[:1]) is parts[0]
+
+
+def test_a_prediction_is_shown_in_a_line_and_equal_to_itself_alone() -> None:
+    one, other = make(), make()
+    assert repr(one) == "Prediction(classification, 2 samples, 2 outputs, 2 members)"
+    assert one == one
+    assert one != other
+    assert len({one, other}) == 2
 
 
 def test_costs_count_the_members_that_ran() -> None:

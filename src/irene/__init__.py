@@ -9,24 +9,41 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Aggregation",
+    "Agreement",
     "Bank",
+    "CalibrationError",
     "Cascade",
+    "ChangePredictor",
+    "Confidence",
     "Cost",
+    "CostToGo",
+    "DataError",
     "Engine",
     "EngineOptions",
+    "Entropy",
     "IreneClassifier",
     "IreneError",
     "IreneRegressor",
     "LoopOptions",
     "Margin",
+    "MissingExtraError",
     "Mixture",
+    "Never",
     "OperatingPoint",
+    "OptionError",
+    "Patience",
+    "Policy",
     "Prediction",
+    "Router",
     "Run",
+    "RunError",
     "Selector",
+    "Spread",
     "Stream",
     "StreamOptions",
     "TrainOptions",
+    "TrainingError",
+    "Window",
     "fit_policy",
     "load_data",
     "train",
@@ -37,11 +54,23 @@ if TYPE_CHECKING:
     from irene.calibration.fit import fit_policy
     from irene.cascade import Cascade
     from irene.data.sources import load as load_data
-    from irene.errors import IreneError
+    from irene.errors import (
+        CalibrationError,
+        DataError,
+        IreneError,
+        MissingExtraError,
+        OptionError,
+        RunError,
+        TrainingError,
+    )
     from irene.estimators import IreneClassifier, IreneRegressor
-    from irene.halting.policies import Margin
+    from irene.halting.change import ChangePredictor
+    from irene.halting.cost_to_go import CostToGo
+    from irene.halting.policies import Agreement, Confidence, Entropy, Margin, Never, Patience, Spread, Window
+    from irene.halting.policy import Policy
     from irene.halting.rule import Aggregation
     from irene.halting.selector import Selector
+    from irene.halting.skipping import Router
     from irene.mixture import Mixture
     from irene.point import OperatingPoint
     from irene.run import Run
@@ -55,24 +84,41 @@ if TYPE_CHECKING:
 # and only those who use the estimators wait for scikit-learn.
 _HOMES = {
     "Aggregation": "irene.halting.rule",
+    "Agreement": "irene.halting.policies",
     "Bank": "irene.bank",
+    "CalibrationError": "irene.errors",
     "Cascade": "irene.cascade",
+    "ChangePredictor": "irene.halting.change",
+    "Confidence": "irene.halting.policies",
     "Cost": "irene.types",
+    "CostToGo": "irene.halting.cost_to_go",
+    "DataError": "irene.errors",
     "Engine": "irene.runtime.engine",
     "EngineOptions": "irene.runtime.engine",
+    "Entropy": "irene.halting.policies",
     "IreneClassifier": "irene.estimators",
     "IreneError": "irene.errors",
     "IreneRegressor": "irene.estimators",
     "LoopOptions": "irene.training.options",
     "Margin": "irene.halting.policies",
+    "MissingExtraError": "irene.errors",
     "Mixture": "irene.mixture",
+    "Never": "irene.halting.policies",
     "OperatingPoint": "irene.point",
+    "OptionError": "irene.errors",
+    "Patience": "irene.halting.policies",
+    "Policy": "irene.halting.policy",
     "Prediction": "irene.types",
+    "Router": "irene.halting.skipping",
     "Run": "irene.run",
+    "RunError": "irene.errors",
     "Selector": "irene.halting.selector",
+    "Spread": "irene.halting.policies",
     "Stream": "irene.runtime.stream",
     "StreamOptions": "irene.runtime.stream",
     "TrainOptions": "irene.training.train",
+    "TrainingError": "irene.errors",
+    "Window": "irene.halting.policies",
     "fit_policy": "irene.calibration.fit",
     "load_data": "irene.data.sources",
     "train": "irene.training.train",

@@ -29,7 +29,7 @@ from irene.models.member import as_heads
 from irene.types import Cost, Prediction, Task
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Bank:
     """Outputs of T members on N samples, (N, T, H, K), with what is needed to replay any policy on them.
 
@@ -65,6 +65,10 @@ class Bank:
 
     def __len__(self) -> int:
         return len(self.outputs)
+
+    def __repr__(self) -> str:
+        samples, members, heads, outputs = self.outputs.shape
+        return f"Bank({self.task}, {samples} samples, {members} members, {heads} heads, {outputs} outputs)"
 
     @property
     def steps(self) -> int:

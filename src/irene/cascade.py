@@ -33,7 +33,10 @@ class Cascade:
         prediction.labels, prediction.members_used
 
     Members are callables from a batch of raw inputs to logits (classification) or values (regression), shaped
-    (B, K) or (B, H, K) for H heads. They may differ in architecture and size.
+    (B, K) or (B, H, K) for H heads. They may differ in architecture and size. Those that are torch modules are put into
+    evaluation mode, and stay in it: call `train()` on a member before you train it on.
+
+    NaN or infinity from a member spoils the answer of that sample and of no other: see `Prediction.failed`.
     """
 
     def __init__(
@@ -71,8 +74,9 @@ class Cascade:
     ) -> Cascade:
         """A cascade of models you have already, from one library or several.
 
-        They may be torch modules, fitted scikit-learn estimators, paths of .onnx files, Hugging Face models, or
-        callables. With an `example` batch of inputs the cost of each is measured: parameters, FLOPs and ms.
+        They may be torch modules, which stay in evaluation mode from here on, fitted scikit-learn estimators, paths of
+        .onnx files, Hugging Face models, or callables. With an `example` batch of inputs the cost of each is measured:
+        parameters, FLOPs and ms.
         """
         members, task = as_members(models, task)
         costs = None if example is None else [measure_cost(member, as_batch(example)) for member in members]
@@ -81,6 +85,9 @@ class Cascade:
     @property
     def task(self) -> Task:
         return self.rule.task
+
+    def __repr__(self) -> str:
+        return f"Cascade({len(self.members)} members, {self.rule.policy!r}, {self.task})"
 
     @torch.no_grad()
     def predict(self, inputs: Tensor | NDArray[Any]) -> Prediction:

@@ -141,13 +141,7 @@ class _Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         inputs = as_inputs(validate_data(self, X, reset=False, allow_nd=True))
         if tuple(inputs.shape[1:]) != self.input_shape_:
             raise OptionError(f"fitted on samples of shape {self.input_shape_}, got {tuple(inputs.shape[1:])}")
-        parts = [self.cascade_.predict(chunk.to(self.device_)) for chunk in inputs.split(_CHUNK)]
-        return Prediction(
-            task=parts[0].task,
-            outputs=torch.cat([part.outputs for part in parts]).cpu(),
-            members_used=torch.cat([part.members_used for part in parts]).cpu(),
-            trace=torch.cat([part.trace for part in parts]).cpu(),
-        )
+        return Prediction.cat([self.cascade_.predict(chunk.to(self.device_)) for chunk in inputs.split(_CHUNK)]).cpu()
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -205,7 +199,14 @@ class IreneClassifier(ClassifierMixin, _Ensemble):  # type: ignore[misc]  # scik
 
     def predict(self, X: Any) -> Array:
         """(N,) the most probable class of each sample."""
-        labels: Array = self._answer(X).labels.numpy()
+        answer = self._answer(X)
+        failed = int(answer.failed.sum())
+        if failed:
+            raise DataError(
+                f"{failed} of {len(answer)} samples have no class, as a member gave NaN or infinity for them: look at "
+                "predict_proba, which is NaN there, and leave them out"
+            )
+        labels: Array = answer.labels.numpy()
         classes: Array = self.classes_[labels]
         return classes
 

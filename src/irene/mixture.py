@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from irene.bank import mix
 from irene.cascade import MemberLike
 from irene.errors import OptionError
+from irene.models.adapters import as_batch
 from irene.models.member import as_heads
 from irene.types import Cost, Prediction, Task
 
@@ -18,7 +21,8 @@ class Mixture:
     """A mixture of experts: the gate gives each sample weights, and only members with a weight are run.
 
     It answers with the same `Prediction` as a `Cascade`, so metrics, reports and servers treat both alike.
-    The gate is a callable from a batch to one logit a member; `top` of them are kept.
+    The gate is a callable from a batch to one logit a member; `top` of them are kept. Members and gate that are torch
+    modules are put into evaluation mode, and stay in it.
     """
 
     def __init__(
@@ -43,29 +47,32 @@ class Mixture:
             if isinstance(module, nn.Module):
                 module.eval()
 
+    def __repr__(self) -> str:
+        return f"Mixture({len(self.members)} members, top {self.top}, {self.task})"
+
     @torch.no_grad()
-    def gates(self, inputs: Tensor) -> Tensor:
+    def gates(self, inputs: Tensor | NDArray[Any]) -> Tensor:
         """(B, T) weights that sum to one; zero for the members that are not run."""
-        logits_BT = as_heads(self.gate(inputs))[:, 0].float()
+        logits_BT = as_heads(self.gate(as_batch(inputs)))[:, 0].float()
         if logits_BT.shape[1] != len(self.members):
             raise OptionError(f"the gate gave {logits_BT.shape[1]} weights for {len(self.members)} members")
         return gate_weights(logits_BT, self.top)
 
     @torch.no_grad()
-    def predict(self, inputs: Tensor) -> Prediction:
-        """Answer a batch; each sample runs through the members its gate chose."""
+    def predict(self, inputs: Tensor | NDArray[Any]) -> Prediction:
+        """Answer a batch; each sample runs through the members its gate chose.
+
+        Where the gate gives NaN for a sample, no member runs on it and it has no answer.
+        """
+        inputs = as_batch(inputs)
         gates_BT = self.gates(inputs)
-        outputs: Tensor | None = None
-        for t, member in enumerate(self.members):
-            chosen = (gates_BT[:, t] > 0).nonzero()[:, 0]
-            if len(inputs) and not len(chosen):
-                continue
-            answer_B1K = as_heads(member(inputs[chosen]))[:, :1].float()  # the first head is the one that answers
-            if outputs is None:
-                shape = (len(inputs), len(self.members), *answer_B1K.shape[1:])
-                outputs = torch.zeros(shape, device=inputs.device)
-            outputs[chosen, t] = answer_B1K
-        assert outputs is not None  # gates sum to one, so every sample chose somebody
+        chosen = [(gates_B > 0).nonzero()[:, 0] for gates_B in gates_BT.unbind(1)]
+        asked = [t for t, rows in enumerate(chosen) if len(rows)] or [0]  # of no samples, the shape of the answer
+        answers = {t: as_heads(self.members[t](inputs[chosen[t]]))[:, :1].float() for t in asked}  # by the first head
+        shape = (len(inputs), len(self.members), *answers[asked[0]].shape[1:])
+        outputs = torch.zeros(shape, device=inputs.device)
+        for t, answer_B1K in answers.items():
+            outputs[chosen[t], t] = answer_B1K
         return mix(outputs, gates_BT, self.task)
 
 

@@ -12,6 +12,7 @@ DIR/stages/                  where an unfinished training stands
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Sequence
@@ -49,6 +50,13 @@ class Run:
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path = path
         self.manifest = manifest
+
+    def __repr__(self) -> str:
+        points = f", points {', '.join(self.points)}" if self.points else ""
+        members = len(self.manifest["members"])
+        return (
+            f"Run({str(self.path)!r}, {self.method}, {self.task}, {members} members{points}, {self.manifest['status']})"
+        )
 
     @classmethod
     def create(cls, path: str | Path, about: dict[str, Any]) -> Run:
@@ -184,7 +192,7 @@ class Run:
             return calibrated.cascade(members, self.costs)
         return Cascade(
             members,
-            (policy or self.policy()).to(device),
+            (self.policy() if policy is None else copy.deepcopy(policy)).to(device),
             aggregation=self.aggregation,
             costs=self.costs,
             task=self.task,

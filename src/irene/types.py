@@ -6,6 +6,7 @@ H heads of a member, K classes or output values.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -54,12 +55,21 @@ def differ(costs: tuple[Cost, ...]) -> bool:
     return len({(cost.parameters, cost.flops) for cost in costs}) > 1
 
 
-@dataclass(frozen=True)
+def not_finite(rows_BK: Tensor) -> Tensor:
+    """(B,) which rows have NaN or infinity in them; several times as fast as `isfinite().all(1)` on a CPU."""
+    return ~(rows_BK.abs().amax(1) < torch.inf)  # NaN is below nothing
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
     """The answer of a cascade for a batch, and what it took to get it.
 
     `outputs` holds class probabilities (classification) or values (regression). `trace` holds the halting
-    score each member's step gave, NaN where the member was not run.
+    score each member's step gave, NaN where the member was not run and nowhere else.
+
+    Where a member gives NaN or infinity for a sample, as half precision may, the others of the batch are answered as
+    ever. The sample itself stops nowhere early, as its scores are minus infinity from there on; its outputs stay what
+    they came to, `failed` tells it, and its label is -1.
     """
 
     task: Task
@@ -70,6 +80,31 @@ class Prediction:
     def __len__(self) -> int:
         return len(self.outputs)
 
+    def __repr__(self) -> str:
+        samples, outputs = self.outputs.shape
+        return f"Prediction({self.task}, {samples} samples, {outputs} outputs, {self.trace.shape[1]} members)"
+
+    @classmethod
+    def cat(cls, parts: Sequence[Prediction]) -> Prediction:
+        """The predictions of parts of a batch, one or more, as one."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            parts[0].task,
+            torch.cat([part.outputs for part in parts]),
+            torch.cat([part.members_used for part in parts]),
+            torch.cat([part.trace for part in parts]),
+        )
+
+    def cpu(self) -> Prediction:
+        """The same prediction in the memory of the host."""
+        return Prediction(self.task, self.outputs.cpu(), self.members_used.cpu(), self.trace.cpu())
+
+    @property
+    def failed(self) -> Tensor:
+        """(B,) which samples have no answer, as their outputs are not all finite numbers."""
+        return not_finite(self.outputs)
+
     @property
     def probs(self) -> Tensor:
         """(B, K) class probabilities."""
@@ -79,8 +114,8 @@ class Prediction:
 
     @property
     def labels(self) -> Tensor:
-        """(B,) most probable class."""
-        return self.probs.argmax(1)
+        """(B,) most probable class, -1 for samples that `failed`."""
+        return self.probs.argmax(1).masked_fill(self.failed, -1)
 
     @property
     def values(self) -> Tensor:

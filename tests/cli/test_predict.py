@@ -100,6 +100,44 @@ def test_values_by_their_names(irene: Irene, tmp_path: Path) -> None:
     assert "answers with values, which have no probabilities: leave out --probs" in mistake
 
 
+def test_small_values_keep_their_digits(irene: Irene, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
+    y = np.stack([3e-8 * x.sum(1), 1e6 + x.sum(1)], 1)
+    np.savez(tmp_path / "curve.npz", x=x, y=y, classes=np.array(["tiny", "large"]))
+    data = ("--data", f"npz:{tmp_path / 'curve.npz'}", "--epochs", "2", "--batch-size", "16")
+    assert irene("train", "average", *data, "--members", "2", "--out", tmp_path / "run").code == 0
+    found = irene("predict", tmp_path / "run", tmp_path / "curve.npz", "--json").json["predictions"]
+    expected = Run.open(tmp_path / "run").cascade().predict(torch.from_numpy(x).float()).values
+    assert 0 < float(expected[:, 0].abs().max()) < 1e-6
+    values = torch.tensor([[row["values"]["tiny"], row["values"]["large"]] for row in found])
+    torch.testing.assert_close(values, expected, rtol=1e-5, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_sample_that_is_no_number_is_told_and_holds_up_no_other(
+    irene: Irene, run_folder: Path, files: Path, tmp_path: Path, kind: str
+) -> None:
+    x = np.load(files / "points.npz")["x"].astype(np.float32)[:20]
+    usual = irene("predict", run_folder, files / "points.npz", "--json").json["predictions"]
+    x[3] = np.finfo(np.float32).max  # a number, and more than members can take
+    np.savez(tmp_path / "far.npz", x=x)
+    out = tmp_path / f"answers.{kind}"
+    done = irene("predict", run_folder, tmp_path / "far.npz", "--out", out, "--probs")
+    assert done.code == 0
+    assert "far.npz, row 3: a member gave NaN or infinity, so this sample has no answer" in " ".join(done.err.split())
+    rows: list[dict[str, Any]] = {
+        "csv": lambda: rows_of(out.read_text()),
+        "jsonl": lambda: [json.loads(line) for line in out.read_text().splitlines()],
+        "parquet": lambda: parquet.read_table(out).to_pylist(),
+    }[kind]()
+    assert (int(rows[3]["label"]), rows[3]["class"]) == (-1, "")
+    assert rows[3]["probability"] is None if kind == "jsonl" else np.isnan(float(rows[3]["probability"]))
+    assert int(rows[3]["members_used"]) == len(Run.open(run_folder).costs)
+    others = [number for number in range(20) if number != 3]
+    assert [int(rows[number]["label"]) for number in others] == [usual[number]["label"] for number in others]
+
+
 def test_names_that_are_no_utf8(irene: Irene, photo_run: Path, tmp_path: Path) -> None:
     image = tmp_path / os.fsdecode(b"\xff\xc3\xa9.png")
     shutil.copy(photo_run.parent / "photos" / "dark" / "00.png", image)

@@ -183,10 +183,24 @@ def test_spread_refuses_classification(make_bank: Callable[..., Bank]) -> None:
 
 def test_at_gives_a_copy_with_another_threshold_and_the_same_weights() -> None:
     selector = Selector(0.5)
+    torch.nn.init.uniform_(selector.out.weight)
     other = selector.at(2)
     assert (selector.threshold, other.threshold) == (0.5, 2.0)
-    assert other.cell is selector.cell
+    assert all(torch.equal(value, other.state_dict()[key]) for key, value in selector.state_dict().items())
+    other.double()
+    assert {value.dtype for value in selector.state_dict().values()} == {torch.float32}
     assert Window(width=3).at(0.1).options() == {"width": 3}
+
+
+def test_policies_are_shown_as_they_are_made() -> None:
+    assert [repr(Margin(0.8)), repr(Margin(0.2)), repr(Window(width=3))] == [
+        "Margin(0.8)",
+        "Margin(0.2)",
+        "Window(0.9, width=3)",
+    ]
+    assert repr(Selector(hidden=4, features=("margin",))) == (
+        "Selector(0.0, features=['margin'], hidden=4, skip=True, task='classification')"
+    )
 
 
 @given(st.lists(st.floats(-30, 30), min_size=2, max_size=6), st.integers(0, 5))

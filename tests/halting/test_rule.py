@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from irene.errors import OptionError
-from irene.halting.policies import Confidence, Never
-from irene.halting.rule import Aggregation, Rule
+from irene.halting.policies import Confidence, Never, Random
+from irene.halting.rule import Aggregation, Rule, sound_scores
 
 WEIGHTS, TEMPERATURES = (0.5, 2.0, 1.0), (1.0, 0.7, 3.0)
 
@@ -61,6 +61,25 @@ def test_a_score_that_reaches_the_threshold_stops() -> None:
     higher = Rule(Confidence(0.51), Aggregation.equal(2), "classification")
     outcome, _ = higher.step(0, logits, higher.start(2, 2, torch.device("cpu")))
     assert outcome.halt_B.tolist() == [False, True]
+
+
+def test_a_score_that_is_no_number_stops_nobody() -> None:
+    """NaN from the policy itself, and a score for an answer that is not finite."""
+    scores = torch.tensor([math.nan, 1.0, 1.0, 1.0, -math.inf])
+    means = torch.tensor([[0.5, 0.5], [math.nan, 0.5], [0.5, math.inf], [0.5, 0.5], [0.5, 0.5]])
+    assert sound_scores(scores, means).tolist() == [-math.inf, -math.inf, -math.inf, 1.0, -math.inf]
+    rule = Rule(Random(0.0), Aggregation.equal(2), "classification")  # whose score never looks at the answer
+    outcome, _ = rule.step(0, torch.tensor([[[math.nan, 0.0]], [[1.0, 0.0]]]), rule.start(2, 2, torch.device("cpu")))
+    assert outcome.halt_B.tolist() == [False, True]
+
+
+def test_a_compiler_does_not_take_what_is_no_number_for_one() -> None:
+    """As it does with `0 * x`, which it takes for 0."""
+    scores, means = torch.rand(16), torch.rand(16, 5)
+    scores[2], means[4, 3], means[7, 0], means[9, 4] = math.nan, math.nan, math.inf, -math.inf
+    found = torch.compile(sound_scores)(scores, means)
+    assert torch.equal(found, sound_scores(scores, means))
+    assert (found == -math.inf).nonzero()[:, 0].tolist() == [2, 4, 7, 9]
 
 
 def test_members_of_different_widths_are_refused() -> None:

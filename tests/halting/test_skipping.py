@@ -54,6 +54,24 @@ def test_replay_equals_the_plain_loop(
     assert torch.equal(asked, run.ran)
 
 
+def test_a_sample_that_is_no_number_runs_through_all_members(
+    bank: Bank, router: Router, table_members: Callable[[Bank], list[Any]], sample_numbers: Callable[[int], Tensor]
+) -> None:
+    router = router.at(float(bank.trajectory(router, MEAN).scores_NT[:, 0].quantile(0.5)))
+    before = predict(table_members(bank), router, MEAN, sample_numbers(600))
+    bank.outputs[::7, router.first] = torch.nan
+    found = predict(table_members(bank), router, MEAN, sample_numbers(600))
+    spoiled = torch.arange(600) % 7 == 0
+    assert torch.equal(found.failed, spoiled)
+    assert found.ran[spoiled].all()
+    assert torch.equal(found.ran.sum(1), found.members_used)
+    assert found.labels[spoiled].unique().tolist() == [-1]
+    assert torch.equal(found.outputs[~spoiled], before.outputs[~spoiled])
+    replayed = bank.replay(router, MEAN)
+    torch.testing.assert_close(found.trace, replayed.trace, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(found.outputs, replayed.outputs, rtol=0, atol=0, equal_nan=True)
+
+
 def test_members_are_skipped_and_the_cost_is_that_of_those_run(bank: Bank, router: Router) -> None:
     prediction = bank.replay(router.at(-0.005), MEAN)
     assert torch.equal(prediction.ran.sum(1), prediction.members_used)

@@ -13,8 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from irene.errors import OptionError
-from irene.runtime.buckets import CostTable, bucket_sizes, check_buckets, measure
+from irene.runtime.buckets import CostTable, bucket_sizes, check_buckets, measure, usual_bucket
 from irene.runtime.queues import Queue
+
+
+def test_a_cpu_takes_images_by_tens() -> None:
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert [usual_bucket((3, 32, 32), device) for device in (cpu, gpu)] == [64, 1024]
+    assert [usual_bucket((5,), device) for device in (cpu, gpu)] == [1024, 1024]
 
 
 def test_powers_of_two_and_some_between() -> None:

@@ -360,6 +360,11 @@ def test_it_may_be_made_in_inference_mode_and_used_outside_and_the_other_way_rou
             assert not found.outputs.is_inference()
 
 
+def test_an_engine_is_shown_in_a_line() -> None:
+    engine = Engine(Cascade(mlps(), Margin(0.08)), torch.randn(1, 5), options=EngineOptions(largest=16))
+    assert repr(engine) == "Engine(3 members, Margin(0.08), classification, cpu, largest 16)"
+
+
 def test_each_member_may_have_its_own_backend(same: Same) -> None:
     inputs = torch.randn(30, 5)
     cascade = Cascade(mlps(2), Margin(0.08))

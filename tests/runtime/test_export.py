@@ -28,6 +28,7 @@ from irene.halting.policy import Policy
 from irene.halting.registry import POLICIES
 from irene.halting.rule import Aggregation
 from irene.imported import import_members
+from irene.mixture import Mixture
 from irene.models import MemberSpec, build
 from irene.run import Run
 from irene.runtime.export import load_irene
@@ -148,6 +149,61 @@ def test_numpy_decides_as_torch_does(
         np.testing.assert_allclose(found.outputs, expected.outputs.numpy(), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(found.trace, expected.trace.numpy(), rtol=1e-4, atol=1e-4, err_msg=policy.name)
         assert found.outputs.dtype == np.float32
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numpy_treats_what_is_no_number_as_torch_does(
+    make_bank: Callable[..., Bank],
+    table_members: Callable[[Bank], list[Any]],
+    sample_numbers: Callable[[int], Tensor],
+    tmp_path: Path,
+    task: Task,
+    value: float,
+) -> None:
+    bank = make_bank(40, task=task)
+    policies = every_policy(bank).values()
+    bank.outputs[::6, 0, 0, 1] = value
+    bank.outputs[1::6, 1, -1, 2] = value  # of the head that does not answer
+    for policy in policies:
+        cascade = Cascade(table_members(bank), policy, aggregation=AGGREGATION, task=task)
+        expected = cascade.predict(sample_numbers(40))
+        found = in_numpy(policy, bank, AGGREGATION, tmp_path).predict(sample_numbers(40).numpy())
+        assert expected.failed[::6].all()
+        assert np.array_equal(found.failed, expected.failed.numpy()), policy.name
+        assert np.array_equal(found.members_used, expected.members_used.numpy()), policy.name
+        np.testing.assert_allclose(found.trace, expected.trace.numpy(), rtol=1e-4, atol=1e-4, err_msg=policy.name)
+        np.testing.assert_allclose(found.outputs, expected.outputs.numpy(), rtol=1e-5, atol=1e-6)
+        if task == "classification":
+            assert np.array_equal(found.labels, expected.labels.numpy())
+
+
+@pytest.mark.parametrize("top", [2, 3])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_numpy_mixes_as_torch_does_where_a_gate_is_no_number(
+    make_bank: Callable[..., Bank], table_members: Callable[[Bank], list[Any]], tmp_path: Path, top: int, value: float
+) -> None:
+    bank = make_bank(8)
+    logits = torch.randn(8, 3)
+    logits[::3, 1] = value
+    numbers = np.arange(8.0, dtype=np.float32)[:, None]
+    expected = Mixture(table_members(bank), lambda inputs: logits[inputs[:, 0].long()], top=top).predict(numbers)
+    manifest = {
+        "task": "classification",
+        "classes": list("abcd"),
+        "input": {"shape": [1]},
+        "points": {},
+        "members": [{}] * 3,
+        "gate": {"top": top},
+    }
+    table, gates = bank.outputs.numpy(), logits.numpy()[:, None]
+    members = [lambda rows, t=t: table[rows[:, 0].astype(int), t] for t in range(3)]
+    gate = lambda rows: gates[rows[:, 0].astype(int)]  # noqa: E731
+    found = load_irene.Cascade(manifest, [*members, gate], tmp_path, "").predict(numbers)
+    assert np.array_equal(found.labels, expected.labels.numpy())
+    assert np.array_equal(found.members_used, expected.members_used.numpy())
+    np.testing.assert_allclose(found.outputs, expected.outputs.numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.trace, expected.trace.numpy(), rtol=1e-5, atol=1e-6)
 
 
 @pytest.fixture(scope="module")

@@ -40,6 +40,7 @@ class Table(nn.Module):
 def cascade_on_gpu(name: str) -> tuple[Cascade, Tensor]:
     """A cascade of tables at a threshold far from every score, and the inputs that they know."""
     outputs_NTHK = 2 * torch.randn(SAMPLES, 3, 2, 4, generator=torch.Generator().manual_seed(1))
+    outputs_NTHK[4, 0, 0, 1], outputs_NTHK[11, 1, 1, 2] = torch.nan, torch.inf  # as half precision may give
     policy = make_policy(name, 3, "classification", seed=1)
     cascade = Cascade([Table(outputs_NTHK[:, t]) for t in range(3)], policy)
     scores = trajectory(Rule(policy, cascade.rule.aggregation, "classification"), outputs_NTHK).scores_NT[:, :2]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from irene.cascade import Cascade
 from irene.errors import OptionError
-from irene.halting.policies import Confidence, Margin, Never
+from irene.halting.policies import Agreement, Confidence, Margin, Never
 from irene.models import MemberSpec, build
 from irene.runtime import stream as stream_module
 from irene.runtime.backend import installed_backends
@@ -273,6 +273,29 @@ def test_defaults_go_by_device_and_inputs() -> None:
     small = Stream(Cascade([mean], Never()), torch.zeros(1, 5), options=StreamOptions(window=10))
     assert (small.bucket, small.window) == (10, 10)
     assert small.recorded == 0
+
+
+def test_the_default_window_counts_all_that_is_kept_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few features and many classes: what a slot takes is its answer, and what the policy remembers."""
+    monkeypatch.setattr(stream_module, "MOST_BYTES", 2**20)
+
+    def classes(inputs: Tensor) -> Tensor:
+        return inputs.new_zeros(len(inputs), 400)
+
+    options = StreamOptions(bucket=8)
+    stream = Stream(Cascade([classes] * 2, Agreement()), torch.zeros(1, 5), options=options)
+    kept = stream._stages
+    slots = (kept.inputs, kept.outputs, kept.used, kept.trace, *kept.state.values())
+    assert {len(tensor) for tensor in slots} == {stream.window + 1}
+    taken = sum(tensor.nbytes for tensor in slots)
+    assert 2**20 - taken // stream.window < taken <= 2**20  # not one more would fit
+    monkeypatch.setattr(stream_module, "MOST_BYTES", 1)
+    assert Stream(Cascade([classes], Never()), torch.zeros(1, 5), options=options).window == 8
+
+
+def test_a_stream_is_shown_in_a_line() -> None:
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=8, window=16))
+    assert repr(stream) == "Stream(3 members, Confidence(0.6), classification, cpu, bucket 8, window 16)"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from irene.models import Member
 from irene.runtime.backend import Backend, backend_class, parse_backend
 from irene.runtime.bench import hardware
 from irene.runtime.bench_loops import Alone
+from irene.runtime.buckets import usual_bucket
 from irene.runtime.stream import Stream, StreamOptions
 from irene.training.afterwards import selector_fitter
 from irene.types import Cost, CostUnit, cost_vector
@@ -88,10 +89,10 @@ class Bench:
     def __init__(self, subject: Subject, name: str, asked: Asked, say: Callable[[str], None] = print) -> None:
         self.subject, self.name, self.asked, self.say = subject, name, asked, say
         self.device = torch.device(asked.device)
-        self.bucket: int = asked.bucket or (1024 if self.device.type == "cuda" else 64)
         self.heldout_images, self.images = (
             inputs_of(samples).to(self.device) for samples in (subject.heldout, subject.test)
         )
+        self.bucket: int = asked.bucket or usual_bucket(self.images.shape[1:], self.device)
         self.network = subject.networks[0]
         self.loaded = Loaded((*subject.members, *subject.networks), name, self.heldout_images, self.bucket)
         say(f"{name}: members loaded")

@@ -42,7 +42,7 @@ def check(
     point = run.point(name)
     if run.method == OUTPUTS:
         banks = [_outputs(run, Path(one)).members(point.members) for one in data]
-        return check_drift(point, _joined([bank.replay(point.policy, point.aggregation) for bank in banks]))
+        return check_drift(point, Prediction.cat([bank.replay(point.policy, point.aggregation) for bank in banks]))
     cascade = run.cascade(device, point=name)
     parts = []
     for one in data:
@@ -50,7 +50,7 @@ def check(
             parts.append(cascade.predict(inputs.to(device)))
     if not parts:
         raise DataError(f"{', '.join(data)}: holds no samples to check")
-    return check_drift(point, _joined(parts))
+    return check_drift(point, Prediction.cat(parts).cpu())
 
 
 def show_drift(run: Run, name: str, found: Drift, output: Output) -> None:
@@ -100,12 +100,3 @@ def _inputs(
     loaded = as_run_expects(run, load_data(one, target=target, task=task, root=root))
     for batch in Loader(loaded.test, batch_size=BATCH, device=device, shuffle=False).epoch(0):
         yield batch.inputs
-
-
-def _joined(parts: Sequence[Prediction]) -> Prediction:
-    return Prediction(
-        parts[0].task,
-        torch.cat([part.outputs for part in parts]).cpu(),
-        torch.cat([part.members_used for part in parts]).cpu(),
-        torch.cat([part.trace for part in parts]).cpu(),
-    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
-from math import prod
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -19,10 +19,12 @@ from irene.halting.skipping import Router
 from irene.models import Member
 from irene.run import Run
 from irene.runtime.backend import parse_backend
+from irene.runtime.buckets import usual_bucket
 from irene.runtime.stream import MOST_BYTES, Stream, StreamOptions
 from irene.types import Prediction
 
-DIGITS = 6
+DECIMALS = 6  # of probabilities
+DIGITS = 7  # of values, which may be of any size; float32 has no more
 CHUNK = 64  # batches
 LARGEST = 2**14  # samples at once: no device is faster with more
 FEW = 8  # samples of each batch tell its scale; all of them would take longer than a GPU does for the answers
@@ -66,7 +68,7 @@ class Answers:
         self._streams: dict[torch.dtype, Stream] = {}
         self.getting_ready_s = 0.0  # what building engines took so far
         self._warn = warn
-        self._warned = False
+        self._warned = self._told = False  # of the scale of inputs, of samples without an answer
 
     def chunks(self, files: Sequence[Path], *, probs: bool, skip: int = 0) -> Iterator[Iterator[list[Record]]]:
         """For each chunk after the first `skip`, the records of its batches one after the other.
@@ -104,6 +106,15 @@ class Answers:
                 f"are they in another scale, such as {example}?"
             )
 
+    def _check_answers(self, places: list[tuple[str, int]], answer: Prediction) -> None:
+        """Warn, once, of samples without an answer."""
+        failed = answer.failed.tolist()
+        if not self._told and any(failed):
+            self._told = True
+            file, row = places[failed.index(True)]
+            hint = "look at its input and at the members" if self._precision == "fp32" else "try a backend in fp32"
+            self._warn(f"{file}, row {row}: a member gave NaN or infinity, so this sample has no answer: {hint}")
+
     def _answers(self, batches: Iterator[Tensor]) -> Iterator[Prediction]:
         if self._cascade is None:
             for batch in batches:
@@ -125,16 +136,20 @@ class Answers:
 
     def _as_records(self, places: list[tuple[str, int]], answer: Prediction, *, probs: bool) -> list[Record]:
         names = self.run.manifest["data"]["classes"]
-        outputs, used = answer.outputs.double().cpu(), answer.members_used.tolist()
+        self._check_answers(places, answer)
+        classes = self.run.task == "classification"
+        labels = answer.labels.tolist() if classes else [-1] * len(answer)
+        outputs, used = answer.outputs.double().tolist(), answer.members_used.tolist()
         records = []
-        for (file, row), output_K, members in zip(places, outputs, used, strict=True):
-            values = [round(value, DIGITS) for value in output_K.tolist()]
+        for (file, row), output, label, members in zip(places, outputs, labels, used, strict=True):
+            values = [round(value, DECIMALS) if classes else float(f"{value:.{DIGITS}g}") for value in output]
             record: Record = {"file": file, "row": row}
-            if self.run.task == "classification":
-                label = int(output_K.argmax())
-                record |= {"label": label, "class": names[label], "probability": values[label]}
-            else:
+            if not classes:
                 record["values"] = dict(zip(names, values, strict=True))
+            elif label < 0:
+                record |= {"label": label, "class": "", "probability": math.nan}
+            else:
+                record |= {"label": label, "class": names[label], "probability": values[label]}
             record["members_used"] = members
             if probs:
                 record["probs"] = dict(zip(names, values, strict=True))
@@ -148,9 +163,8 @@ def bucket_for(run: Run, files: Sequence[Path], device: torch.device, asked: int
     Memory is taken for so many before the first is read: no more than can be of use, or than there are images.
     """
     shape: list[int] = run.manifest["data"]["shape"]
-    usual = 64 if len(shape) == 3 and device.type == "cpu" else 1024
-    fitting = max(MOST_BYTES // (4 * prod(shape)), 1)  # inputs are float32 at most
-    most = min(asked or usual, LARGEST, fitting)
+    fitting = max(MOST_BYTES // (4 * math.prod(shape)), 1)  # inputs are float32 at most
+    most = min(asked or usual_bucket(shape, device), LARGEST, fitting)
     return min(most, len(files)) if all(map(is_image, files)) else most
 
 

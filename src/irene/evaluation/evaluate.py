@@ -73,13 +73,7 @@ def evaluate_on(
     parts = [predictor.predict(batch.inputs) for batch in loader.epoch(0)]
     if not parts:
         raise DataError(f"{data.name} has no test samples to evaluate on: use data with a test part")
-    prediction = Prediction(
-        run.task,
-        torch.cat([part.outputs for part in parts]).cpu(),
-        torch.cat([part.members_used for part in parts]).cpu(),
-        torch.cat([part.trace for part in parts]).cpu(),
-    )
-    return figures_of(prediction, data.test.targets, predictor.costs, run.gate_cost)
+    return figures_of(Prediction.cat(parts).cpu(), data.test.targets, predictor.costs, run.gate_cost)
 
 
 def figures_of(

@@ -19,19 +19,6 @@ def survival(h_BT: Tensor) -> Tensor:
     return torch.stack(reached, 1)
 
 
-def survival_from_halting(p_BT: Tensor) -> Tensor:
-    """S(t) from the halting distribution p (Eq. 2): one minus the probability of having halted before t."""
-    return 1 - torch.cat([torch.zeros_like(p_BT[:, :1]), p_BT.cumsum(1)[:, :-1]], 1)
-
-
-def conditional_halting(S_BT: Tensor) -> Tensor:
-    """h_t from S (Eq. 3), with S(T + 1) = 0; where a step is never reached it is taken as certain to halt."""
-    following_BT = torch.cat([S_BT[:, 1:], torch.zeros_like(S_BT[:, :1])], 1)
-    reached_BT = S_BT > 0
-    safe_BT = torch.where(reached_BT, S_BT, torch.ones_like(S_BT))
-    return torch.where(reached_BT, (S_BT - following_BT) / safe_BT, torch.ones_like(S_BT))
-
-
 def force_last(h_BT: Tensor) -> Tensor:
     """h with certainty at the last step: there is no member left to run, so p sums to one."""
     return torch.cat([h_BT[:, :-1], torch.ones_like(h_BT[:, :1])], 1)
@@ -40,11 +27,6 @@ def force_last(h_BT: Tensor) -> Tensor:
 def halting_distribution(h_BT: Tensor) -> Tensor:
     """p_t = h_t * S(t) (Eq. 5)."""
     return h_BT * survival(h_BT)
-
-
-def halting_step(p_BT: Tensor) -> Tensor:
-    """z, the step at which a sample halts, counted from 1 (Eq. 6)."""
-    return p_BT.argmax(1) + 1
 
 
 def prefix_mean(y_BTK: Tensor, weights_T: Tensor | None = None) -> Tensor:

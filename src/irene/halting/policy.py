@@ -53,7 +53,12 @@ class Policy(nn.Module, ABC):
         return {}
 
     def at(self, threshold: float) -> Self:
-        """The same policy with another threshold."""
-        other = copy.copy(self)
+        """A copy of this policy with another threshold, which shares no tensor with it."""
+        other = copy.deepcopy(self)
         other.threshold = float(threshold)
         return other
+
+    def __repr__(self) -> str:
+        """As it may be constructed; what was learned is not shown."""
+        options = [f"{name}={value!r}" for name, value in self.options().items()]
+        return f"{type(self).__name__}({', '.join([repr(self.threshold), *options])})"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from irene.errors import OptionError
 from irene.halting.policy import Policy, State, Step
-from irene.types import Task
+from irene.types import Task, not_finite
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,20 @@ class Aggregation:
         return cls(tuple(values["weights"]), tuple(values["temperatures"]))
 
 
+def sound_scores(score_B: Tensor, mean_BK: Tensor) -> Tensor:
+    """The scores, minus infinity where a score or the answer so far is not a finite number: there nobody stops early.
+
+    So a trace is NaN where a member was not run, and nowhere else.
+    """
+    return score_B.masked_fill(not_finite(mean_BK) | score_B.isnan(), -torch.inf)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What one step decided."""
 
     mean_BK: Tensor  # the ensemble's answer so far
-    score_B: Tensor  # the policy's halting score
+    score_B: Tensor  # the policy's halting score, never NaN
     halt_B: Tensor  # who stops here; at the last step, everybody
 
 
@@ -91,6 +99,7 @@ class Rule:
         policy_state = {key: value for key, value in state.items() if key != "sum"}
         seen, sum_BK = self.aggregation.observe(t, output_BHK, state["sum"], self.task)
         score_B, policy_state = self.policy.score(seen, policy_state)
+        score_B = sound_scores(score_B, seen.mean_BK)
         halt_B = score_B >= self.policy.threshold
         if t + 1 == self.steps:
             halt_B = torch.ones_like(halt_B)

@@ -17,7 +17,7 @@ from irene.errors import OptionError
 from irene.halting.linear import least_squares
 from irene.halting.policies import relative_entropy_score, top_two_margin
 from irene.halting.policy import Policy, State, Step
-from irene.halting.rule import Aggregation
+from irene.halting.rule import Aggregation, sound_scores
 from irene.models.member import as_heads
 from irene.types import Prediction, Task
 
@@ -133,7 +133,7 @@ class Router(Policy):
         alone_BT = rate_BS.gather(1, set_B[:, None] | self.bits_T)  # by each member as the only next one
         alone_BT = alone_BT.masked_fill((best_B[:, None] & self.bits_T) == 0, -torch.inf)
         score_B = torch.where(best_rate_B.isinf(), 0.0, -best_rate_B)  # all have run: nothing more to gain
-        return Choice(mean_BK, score_B, alone_BT.argmax(1)), state
+        return Choice(mean_BK, sound_scores(score_B, mean_BK), alone_BT.argmax(1)), state
 
 
 def check_task(task: Task) -> None:

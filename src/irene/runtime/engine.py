@@ -91,6 +91,9 @@ class Engine:
         self._listed = (0, 0)  # samples and rows that the first list stands for
         self._turn = _Turn()
 
+    def __repr__(self) -> str:
+        return f"Engine({self._stages}, largest {self.options.largest})"
+
     @property
     def recorded(self) -> int:
         """How many programs (a member in a bucket) were compiled or captured: all of them when it was made."""
@@ -114,7 +117,7 @@ class Engine:
                 self._answer(inputs[start : start + size], _rows(state, start, start + size))
                 for start in range(0, len(inputs), size)
             ]
-            return parts[0] if len(parts) == 1 else joined(parts or [self._stages.answers(0, 0)])
+            return Prediction.cat(parts or [self._stages.answers(0, 0)])
 
     def _answer(self, inputs: Tensor, state: State | None) -> Prediction:
         stages, samples = self._stages, len(inputs)
@@ -194,16 +197,6 @@ class _Going:
     def share(self) -> float:
         """The share that went on, to a fraction so coarse that plans seldom change."""
         return round(_SHARES * self.went / max(self.came, 1)) / _SHARES
-
-
-def joined(parts: Sequence[Prediction]) -> Prediction:
-    """The predictions of parts of a batch as one."""
-    return Prediction(
-        parts[0].task,
-        torch.cat([part.outputs for part in parts]),
-        torch.cat([part.members_used for part in parts]),
-        torch.cat([part.trace for part in parts]),
-    )
 
 
 def _rows(state: State | None, start: int, stop: int) -> State | None:

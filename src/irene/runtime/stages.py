@@ -55,7 +55,8 @@ class Stages:
     and timed here, so that nothing is compiled or captured later. `whole_batches` says that the first list always
     holds the first slots in order, that any number of samples may go on, and that nothing else is run between the
     stages of a batch: where the device can, `chain` then runs all stages after the first without asking the host.
-    `pairs` also records two stages at once.
+    `pairs` also records two stages at once. Where so many slots would take more than `most_bytes` there are fewer, down
+    to `largest`.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Stages:
         *,
         slots: int,
         largest: int,
+        most_bytes: int | None = None,
         buckets: Sequence[int] | None = None,
         whole_batches: bool = False,
         pairs: bool = False,
@@ -74,7 +76,6 @@ class Stages:
         self.device = example.device
         self.rule = _rule_on(cascade.rule, self.device)
         self.backends = tuple(backends)
-        self.spare = slots
         self.largest = largest
         self._fused = fuses_on(self.device) if fuse is None else fuse
         self._whole_batches = whole_batches
@@ -86,12 +87,19 @@ class Stages:
         self.recorder = Recorder(self.device, keep=self._places is not None)
         outputs = self._count_outputs(example)
         self.first = _same_start(self.rule, outputs, self.device)
-        rows = self.rule.start(1, outputs, self.device)
-        self.inputs = torch.zeros(slots + 1, *self.input_shape, dtype=self.input_type, device=self.device)
-        self.state = {key: value.new_zeros(slots + 1, *value.shape[1:]) for key, value in rows.items()}
-        self.outputs = torch.zeros(slots + 1, outputs, device=self.device)
-        self.used = torch.zeros(slots + 1, dtype=torch.int64, device=self.device)
-        self.trace = torch.zeros(slots + 1, self.steps, device=self.device)
+        state = self.rule.start(1, outputs, self.device)
+        answer = (
+            torch.zeros(1, outputs, device=self.device),
+            torch.zeros(1, dtype=torch.int64, device=self.device),
+            torch.zeros(1, self.steps, device=self.device),
+        )
+        if most_bytes is not None:
+            slot_bytes = sum(row.nbytes for row in (example[:1], *state.values(), *answer))
+            slots = max(min(slots, most_bytes // slot_bytes - 1), largest)  # one more is the spare one
+        self.spare = slots
+        self.inputs = _repeated(example[:1], slots + 1)
+        self.state = {key: _repeated(value, slots + 1) for key, value in state.items()}
+        self.outputs, self.used, self.trace = (_repeated(row, slots + 1) for row in answer)
         # Where the chain finds what to run for those who came to a stage; 0 for nobody.
         self.keys = torch.zeros(self.steps + 1, dtype=torch.int64, device=self.device)
         # One list a stage, and behind as many entries as rows were run, the number of samples it holds.
@@ -111,6 +119,9 @@ class Stages:
     @property
     def steps(self) -> int:
         return len(self.backends)
+
+    def __str__(self) -> str:
+        return f"{self.steps} members, {self.rule.policy!r}, {self.rule.task}, {self.device}"
 
     def plan(self, stage: int, count: int, within: int, going: float = 0.0) -> tuple[int, int]:
         """How many rows to run, and how many stages at once, for `count` samples that lie in a list of `within`.
@@ -356,6 +367,11 @@ def _rule_on(rule: Rule, device: torch.device) -> Rule:
     if isinstance(rule.policy, Oracle):
         raise OptionError("the oracle knows the labels of one batch and is for studies: replay it on a bank")
     return Rule(copy.deepcopy(rule.policy).to(device).eval(), rule.aggregation, rule.task)
+
+
+def _repeated(row: Tensor, count: int) -> Tensor:
+    """Memory for so many rows like this one, all zeros."""
+    return row.new_zeros(count, *row.shape[1:])
 
 
 def _same_start(rule: Rule, outputs: int, device: torch.device) -> State | None:

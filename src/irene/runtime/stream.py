@@ -24,14 +24,14 @@ from irene.errors import OptionError
 from irene.models.adapters import as_batch
 from irene.runtime.arrivals import in_time
 from irene.runtime.backend import Backend, Precision
-from irene.runtime.engine import joined
+from irene.runtime.buckets import usual_bucket
 from irene.runtime.queues import Queue
 from irene.runtime.recorder import Fetch
 from irene.runtime.stages import Stages, as_example, load_backends, out_of_inference_mode
 from irene.types import Prediction
 
 _BUCKETS_HELD = 64  # by default, as many samples may be in flight as fill this many buckets
-MOST_BYTES = 2**31  # or as many as have inputs of this size
+MOST_BYTES = 2**31  # or as many as take this much memory
 _RUNS_AHEAD = 3  # what a GPU has been given to do, so that it never waits for the host
 
 
@@ -43,7 +43,8 @@ class StreamOptions:
     """Samples a member runs at once; by default 1024, or 64 for images on a CPU."""
     window: int | None = None
     """Samples in flight at most, from those just put in to those whose answer waits for an older one's; memory is
-    taken for so many and never more. By default 64 buckets, or as many as fit into 2 GiB."""
+    taken for so many and never more. By default 64 buckets, or as many as fit into 2 GiB with all that is kept of
+    each (input, what its policy remembers, answer), and one bucket at least."""
     deadline_ms: float | None = None
     """How long the oldest sample may wait for a bucket to fill; then it runs in one that is not full. Batches are then
     read on a thread of their own, so that a source that gives nothing for a while holds up no answer."""
@@ -101,17 +102,18 @@ class Stream:
     ) -> None:
         self.options = options or StreamOptions()
         inputs = as_example(example)
-        bucket = self.options.bucket or _default_bucket(inputs)
-        self.window = self.options.window or max(_default_window(inputs, bucket), bucket)
-        self.bucket = min(bucket, self.window)
+        bucket, window = self.options.bucket or usual_bucket(inputs.shape[1:], inputs.device), self.options.window
+        self.bucket = bucket if window is None else min(bucket, window)
         self._stages = Stages(
             cascade,
             inputs,
             load_backends(cascade, inputs, backends, precision),
-            slots=self.window,
+            slots=_BUCKETS_HELD * bucket if window is None else window,
+            most_bytes=MOST_BYTES if window is None else None,
             largest=self.bucket,
             fuse=self.options.fuse,
         )
+        self.window = self._stages.spare
         self._cuda = inputs.device.type == "cuda"
         self._ahead = _RUNS_AHEAD if self._cuda else 0
         self._copies = torch.cuda.Stream(inputs.device) if self._cuda else None
@@ -119,6 +121,9 @@ class Stream:
         self.runs = [0] * self._stages.steps  # how often each member ran
         self.samples = [0] * self._stages.steps  # and on how many samples in all
         self._clear()
+
+    def __repr__(self) -> str:
+        return f"Stream({self._stages}, bucket {self.bucket}, window {self.window})"
 
     @property
     def recorded(self) -> int:
@@ -256,7 +261,7 @@ class Stream:
             self._answers += pieces or [self._stages.answers(0, 0)]
             self._freed = part.stop
             if part.last:
-                self._done.append(self._answers[0] if len(self._answers) == 1 else joined(self._answers))
+                self._done.append(Prediction.cat(self._answers))
                 self._answers = []
 
     def _overdue(self) -> bool:
@@ -293,12 +298,3 @@ class Stream:
             if waiting:
                 self._start(waiting[0])
         self._run_full()
-
-
-def _default_bucket(example: Tensor) -> int:
-    """A CPU is as fast on some tens of images as on more, and they stay in its cache."""
-    return 64 if example.device.type == "cpu" and example.ndim == 4 else 1024
-
-
-def _default_window(example: Tensor, bucket: int) -> int:
-    return min(_BUCKETS_HELD * bucket, MOST_BYTES // max(example[0].numel() * example.element_size(), 1))

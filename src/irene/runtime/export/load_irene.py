@@ -36,9 +36,14 @@ class Answer:
     trace: Array  # (B, T) the halting score after each member, NaN where it was not run
 
     @property
+    def failed(self) -> Array:
+        """(B,) which samples have no answer, as a member gave NaN or infinity for them."""
+        return ~np.isfinite(self.outputs).all(1)
+
+    @property
     def labels(self) -> Array:
-        """(B,) number of the most probable class; `classes` of the cascade has its name."""
-        return self.outputs.argmax(1)
+        """(B,) number of the most probable class, -1 for those that failed; `classes` of the cascade has its name."""
+        return np.where(self.failed, -1, self.outputs.argmax(1))
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,7 @@ class Cascade:
             raise ValueError(f"no operating point is called {point!r}, there are: {', '.join(self.points) or 'none'}")
         return Cascade(self.manifest, self._members, self.folder, point)
 
+    @np.errstate(invalid="ignore", over="ignore")  # what is not a number is told by `failed`
     def predict(self, inputs: Array) -> Answer:
         """Answer a batch of raw inputs; each sample runs through as few members as its operating point allows."""
         rows, shape = np.asarray(inputs), tuple(self.manifest["input"]["shape"])
@@ -113,7 +119,7 @@ class Cascade:
             heads = self._answers(member, inputs[running], self._temperatures[t])
             total = total + np.float32(self._weights[t]) * heads[:, 0]
             step = Step(t, self.manifest["task"], heads, total / np.float32(sum(self._weights[: t + 1])))
-            score = SCORES[self._policy.name](self._policy, step, memory)
+            score = sound(SCORES[self._policy.name](self._policy, step, memory), step.mean)
             answer.outputs[running] = step.mean
             answer.members_used[running] = t + 1
             answer.trace[running, t] = score
@@ -126,10 +132,8 @@ class Cascade:
         """Each sample by the member that promises most, until none promises enough."""
         policy, steps = self._policy, len(self._order)
         answer = self._blank(len(inputs), steps)
-        running = np.arange(len(inputs))
-        chosen = np.full(len(inputs), policy.options["first"])
+        running, chosen = np.arange(len(inputs)), np.full(len(inputs), policy.options["first"])
         votes, total = np.full((len(inputs), steps), -1), np.zeros_like(answer.outputs)
-        weight = np.zeros(len(inputs), np.float32)
         for step in range(steps):
             if len(running) == 0:
                 break
@@ -138,15 +142,14 @@ class Cascade:
                 probs = self._answers(self._order[t], inputs[running[group]], self._temperatures[t])[:, 0]
                 votes[group, t] = probs.argmax(1)
                 total[group] += np.float32(self._weights[t]) * probs
-                weight[group] += np.float32(self._weights[t])
-            mean = total / weight[:, None]
+            mean = total / ((votes >= 0) @ np.array(self._weights, np.float32))[:, None]
             score, following = promise(policy, mean, votes)
             answer.outputs[running] = mean
             answer.members_used[running] = step + 1
             answer.trace[running, chosen] = score
             going = score < policy.threshold
             running, chosen = running[going], following[going]
-            votes, total, weight = votes[going], total[going], weight[going]
+            votes, total = votes[going], total[going]
         return answer
 
     def _mix(self, inputs: Array) -> Answer:
@@ -155,9 +158,10 @@ class Cascade:
         answer = self._blank(len(inputs), members)
         if len(inputs):
             logits = self._members[members](inputs)[:, 0]
-            kept = np.argsort(-logits, 1, kind="stable")[:, :top]
+            kept = np.argsort(-np.where(np.isnan(logits), np.inf, logits), 1, kind="stable")[:, :top]
             gates = np.zeros_like(logits)
             np.put_along_axis(gates, kept, softmax(np.take_along_axis(logits, kept, 1)), 1)
+            answer.outputs[np.isnan(gates).any(1)] = np.nan  # no member runs on these
             for t in range(members):
                 rows = np.flatnonzero(gates[:, t] > 0)
                 if len(rows):
@@ -172,11 +176,8 @@ class Cascade:
         return softmax(heads / np.float32(temperature)) if self.manifest["task"] == "classification" else heads
 
     def _blank(self, samples: int, steps: int) -> Answer:
-        return Answer(
-            np.zeros((samples, len(self.classes)), np.float32),
-            np.zeros(samples, np.int64),
-            np.full((samples, steps), np.nan, np.float32),
-        )
+        outputs = np.zeros((samples, len(self.classes)), np.float32)
+        return Answer(outputs, np.zeros(samples, np.int64), np.full((samples, steps), np.nan, np.float32))
 
 
 def load(folder: str | Path | None = None, point: str | None = None, *, threads: int = 0) -> Cascade:
@@ -243,6 +244,11 @@ def _pt2(path: Path, output: str, threads: int) -> Callable[[Array], Any]:
     return torch.no_grad()(lambda inputs: module(torch.from_numpy(inputs)).numpy())
 
 
+def sound(score: Array, mean: Array) -> Array:
+    """The scores, minus infinity where the answer so far is not a finite number: there nobody stops early."""
+    return np.where(np.isfinite(mean).all(1) & ~np.isnan(score), score, np.float32(-np.inf))
+
+
 def softmax(logits: Array) -> Array:
     powers = np.exp(logits - logits.max(-1, keepdims=True))
     return powers / powers.sum(-1, keepdims=True)
@@ -254,9 +260,7 @@ def sigmoid(x: Array) -> Array:
 
 def margin(probs: Array) -> Array:
     """The largest probability minus the second largest."""
-    if probs.shape[1] == 1:
-        return probs[:, 0]
-    top = np.partition(probs, -2, 1)
+    top = np.partition(np.pad(probs, ((0, 0), (1, 0))), -2, 1)  # of a single class, the second is 0
     return top[:, -1] - top[:, -2]
 
 
@@ -299,9 +303,6 @@ def features(names: list[str], step: Step, memory: Memory) -> Array:
     return np.stack([values[name] for name in names], 1).astype(np.float32)
 
 
-# Every policy gives a score a sample: how ready it is to stop. `memory` is changed in place.
-
-
 def agreement(policy: Policy, step: Step, memory: Memory) -> Array:
     return count_votes(step, memory).astype(np.float32) + step.mean.max(1) * np.float32(1 - 1e-5)
 
@@ -326,7 +327,6 @@ def spread(policy: Policy, step: Step, memory: Memory) -> Array:
     return np.full_like(distance, -np.inf) if alone else -distance
 
 
-@np.errstate(invalid="ignore")  # products of few numbers can report a lane that holds none of them
 def selector(policy: Policy, step: Step, memory: Memory) -> Array:
     """A small LSTM, and a linear path beside it."""
     learned = policy.learned
@@ -378,13 +378,13 @@ def promise(policy: Policy, mean: Array, votes: Array) -> tuple[Array, Array]:
     x = np.stack([mean.max(1), margin(mean), certainty(mean), agree], 1).astype(np.float32)
     gain = (x[:, None] * policy.learned["weight_SSF"][ran]).sum(2) + policy.learned["bias_SS"][ran]
     rate = np.where(larger, gain / extra, -np.inf)
-    best = rate.argmax(1)
     alone = np.take_along_axis(rate, ran[:, None] | bits, 1)  # by each member as the only next one
-    following = np.where((best[:, None] & bits) == 0, -np.inf, alone).argmax(1)
+    following = np.where((rate.argmax(1)[:, None] & bits) == 0, -np.inf, alone).argmax(1)
     score = -rate.max(1)
-    return np.where(np.isinf(score), np.float32(0), score), following
+    return sound(np.where(np.isinf(score), np.float32(0), score), mean), following
 
 
+# Every policy gives a score a sample: how ready it is to stop. It changes `memory` in place.
 SCORES: dict[str, Callable[[Policy, Step, Memory], Array]] = {
     "never": lambda policy, step, memory: np.full(len(step.mean), -np.inf, np.float32),
     "confidence": lambda policy, step, memory: step.mean.max(1),

@@ -19,7 +19,8 @@ answer = cascade.predict(batch)
 {show}
 ```
 
-`answer.outputs` holds {outputs}, `answer.members_used` how many members each sample took.
+`answer.outputs` holds {outputs}, `answer.members_used` how many members each sample took. `answer.failed` tells the
+samples for which a member gave NaN or infinity: they have no answer{no_label}.
 From elsewhere, put the folder on the Python path (`PYTHONPATH`): `load()` finds its files beside `load_irene.py`.
 
 {points}
@@ -64,6 +65,7 @@ def readme(manifest: dict[str, Any]) -> str:
         batch=_batch(manifest["input"]),
         show=_LABELS if labels else _VALUES,
         outputs="the probability of each class" if labels else f"the values of {classes}",
+        no_label=", and the label -1" if labels else "",
         points=_points(manifest["points"]),
     )
 

@@ -51,6 +51,16 @@ def test_harder_data_are_noticed(lifelike_bank: Callable[..., Bank], point: Oper
     assert drift.samples == 800
 
 
+def test_samples_that_failed_have_no_score_to_compare(
+    lifelike_bank: Callable[..., Bank], point: OperatingPoint
+) -> None:
+    harder = lifelike_bank(800, skills=(1.0, 1.0, 1.0), seed=9).replay(point.policy, point.aggregation)
+    outputs, trace = harder.outputs.clone(), harder.trace.clone()
+    outputs[0], trace[0] = torch.nan, -torch.inf
+    drift = check_drift(point, replace(harder, outputs=outputs, trace=trace))
+    assert drift.score_shift == pytest.approx(check_drift(point, harder).score_shift, rel=0.05)
+
+
 @pytest.mark.parametrize(("moved", "matters"), [(0.015, False), (0.025, True)])
 def test_a_shift_beyond_chance_may_be_too_small_to_matter(
     lifelike_bank: Callable[..., Bank], moved: float, matters: bool

@@ -53,7 +53,7 @@ def check_drift(point: OperatingPoint, prediction: Prediction) -> Drift:
     before_T = torch.tensor(point.expected["used"], dtype=torch.float64) * point.data["samples"]
     exit_shift = float((now_T / samples - before_T / before_T.sum()).abs().sum()) / 2
     exit_p = _chi_square(before_T.round(), now_T)
-    index, distance, score_p = _compare_scores(point.scores, _scores(point, prediction.trace.cpu()))
+    index, distance, score_p = _compare_scores(point.scores, _scores(point, prediction.trace[~prediction.failed].cpu()))
     reasons = []
     if exit_p < _LEVEL and exit_shift > _EXIT_SHIFT:
         reasons.append(f"{exit_shift:.1%} of the samples stop at another step")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
 
 from irene.bank import Bank, collect, mix
+from irene.cascade import Cascade
 from irene.data import Loader
 from irene.data.samples import Data
 from irene.errors import DataError, OptionError
@@ -140,3 +144,50 @@ def test_a_bank_is_shown_in_a_line_and_equal_to_itself_alone(make_bank: Callable
     assert repr(bank) == "Bank(classification, 5 samples, 3 members, 2 heads, 4 outputs)"
     assert bank != make_bank(5)
     assert bank in [make_bank(5), bank]
+
+
+def halves(inputs: Tensor) -> Tensor:
+    return torch.stack([inputs[:, 0], -inputs[:, 0]], 1)
+
+
+def test_batches_of_a_data_loader_give_the_bank_of_the_arrays() -> None:
+    inputs, labels = torch.randn(50, 3), torch.randint(2, (50,))
+    cascade = Cascade([halves, lambda x: halves(x + 1)])
+    whole = Bank.of(cascade, inputs, labels)
+    batches = Bank.of(cascade, DataLoader(TensorDataset(inputs, labels), batch_size=8))
+    assert torch.equal(batches.outputs, whole.outputs)
+    assert torch.equal(batches.targets, whole.targets)
+    with pytest.raises(OptionError, match="got no batch"):
+        Bank.of(cascade, iter([]))
+    with pytest.raises(OptionError, match="needs targets: give them after the inputs"):
+        Bank.of(cascade, inputs)
+    with pytest.raises(OptionError, match=r"expected batches of \(inputs, targets\), got Tensor"):
+        Bank.of(cascade, inputs.split(8))
+
+
+@pytest.mark.parametrize(
+    ("member", "shape"),
+    [
+        (lambda x: torch.zeros(len(x), 3), r"\(8, 1, 3\)"),
+        (lambda x: torch.zeros(len(x) - 1, 2), r"\(7, 1, 2\)"),
+        (lambda x: torch.zeros(len(x), 2, 2), r"\(8, 2, 2\)"),
+    ],
+)
+def test_a_member_whose_outputs_do_not_fit_is_named(member: Any, shape: str) -> None:
+    with pytest.raises(OptionError, match=rf"member 2 gave outputs of shape {shape} where \(8, 1, 2\) was expected"):
+        Bank.of(Cascade([halves, member]), torch.randn(8, 3), torch.zeros(8, dtype=torch.int64))
+
+
+def test_probabilities_are_not_taken_for_logits() -> None:
+    inputs, labels = torch.randn(50, 3), torch.randint(2, (50,))
+    probable = Cascade([halves, lambda x: halves(x).softmax(1)])
+    with pytest.raises(OptionError, match=r"member 2 gave probabilities, .* return logits, or the logarithm"):
+        Bank.of(probable, inputs, labels)
+    Bank.of(Cascade([lambda x: halves(x).log_softmax(1)]), inputs, labels)
+    values = Cascade(probable.members, task="regression")
+    assert torch.equal(Bank.of(values, inputs, torch.randn(50, 2)).outputs[:, 1, 0], halves(inputs).softmax(1))
+
+
+def test_a_task_that_is_none_is_refused() -> None:
+    with pytest.raises(OptionError, match="task must be one of classification, regression"):
+        Bank.from_arrays(torch.randn(5, 2, 3), torch.zeros(5), task="regresion")  # type: ignore[arg-type]

@@ -291,3 +291,13 @@ def test_modules_stay_in_evaluation_mode() -> None:
 
 def test_a_cascade_is_shown_in_a_line() -> None:
     assert repr(Cascade([nn.Linear(4, 3)] * 2, Margin(0.2))) == "Cascade(2 members, Margin(0.2), classification)"
+
+
+def test_members_that_cannot_work_are_named() -> None:
+    with pytest.raises(OptionError, match=r"member 2 must be a callable, got dict: use Cascade\.from_members"):
+        Cascade([nn.Linear(2, 2), {}])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match="task must be one of classification, regression, got 'regresion'"):
+        Cascade.from_members([nn.Linear(2, 2)], task="regresion")  # type: ignore[arg-type]
+    for rows in (1, 4):  # one row would be repeated for every sample
+        with pytest.raises(OptionError, match=f"member 2 gave {rows} rows for 5 samples"):
+            Cascade([nn.Linear(2, 2), lambda x, rows=rows: torch.zeros(rows, 2)]).predict(torch.zeros(5, 2))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save, save_file
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from torch import Tensor
@@ -19,7 +19,7 @@ from torch import Tensor
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
 from irene.cascade import Cascade
-from irene.errors import CalibrationError, OptionError
+from irene.errors import CalibrationError, DataError, OptionError
 from irene.halting.registry import POLICIES
 from irene.point import OperatingPoint
 
@@ -95,3 +95,42 @@ def test_another_format_is_refused(lifelike_bank: Callable[..., Bank]) -> None:
     point = fit_policy(lifelike_bank(100), "margin", cost=1.5)
     with pytest.raises(CalibrationError, match=r"format 2 .* calibrate again"):
         OperatingPoint.from_dict(point.to_dict() | {"format": 2}, point.tensors())
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_comes_back_from_one_file(lifelike_bank: Callable[..., Bank], tmp_path: Path, name: str) -> None:
+    bank = lifelike_bank(400, skills=(1.0, 2.0, 2.0))
+    point = fit_policy(bank, name, cost=1.5, name="fast")
+    point.save(tmp_path / "points" / "fast.point")
+    again = OperatingPoint.load(str(tmp_path / "points" / "fast.point"))
+    assert again.to_dict() == point.to_dict()
+    assert torch.equal(again.scores, point.scores)
+    before, after = (bank.replay(one.policy, one.aggregation) for one in (point, again))
+    assert torch.equal(before.outputs, after.outputs)
+
+
+def test_files_that_are_no_point_are_named(lifelike_bank: Callable[..., Bank], tmp_path: Path) -> None:
+    path = tmp_path / "fast.point"
+    with pytest.raises(DataError, match=r"fast\.point: no such operating point"):
+        OperatingPoint.load(path)
+    point = fit_policy(lifelike_bank(400), "change", cost=1.5)
+    point.save(path)
+    whole = path.read_bytes()
+    wrong = {key: value[None] if key.startswith("policy.") else value for key, value in point.tensors().items()}
+    for content in (
+        b"",
+        whole[:300],
+        save({"scores": torch.zeros(2)}),
+        save(point.tensors(), metadata={"bank": "{}"}),
+        save(point.tensors(), metadata={"point": "[1"}),
+        save(point.tensors(), metadata={"point": "[]"}),
+        save(point.tensors(), metadata={"point": json.dumps({"format": 1})}),
+        save(wrong, metadata={"point": json.dumps(point.to_dict())}),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"fast\.point: not an operating point that irene wrote") as caught:
+            OperatingPoint.load(path)
+        assert "\n" not in str(caught.value)
+    path.write_bytes(save(point.tensors(), metadata={"point": json.dumps({"format": 2})}))
+    with pytest.raises(CalibrationError, match="format 2"):
+        OperatingPoint.load(path)

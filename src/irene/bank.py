@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,8 @@ from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation, Rule
 from irene.halting.trajectory import Trajectory, trajectory
 from irene.models.adapters import as_batch
-from irene.models.member import as_heads
-from irene.types import Cost, Prediction, Task
+from irene.models.member import are_probabilities, as_heads
+from irene.types import Cost, Prediction, Task, check_task_name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -120,6 +120,8 @@ class Bank:
                 f"got shape {tuple(outputs.shape)}"
             )
         samples, members, _, width = outputs_NTHK.shape
+        check_task_name(task)
+        refuse_probabilities(outputs_NTHK, task)
         return cls(
             task=task,
             outputs=outputs_NTHK,
@@ -132,15 +134,22 @@ class Bank:
     def of(
         cls,
         cascade: Cascade,
-        inputs: Tensor | NDArray[Any],
-        targets: Tensor | NDArray[Any],
+        inputs: Tensor | NDArray[Any] | Iterable[tuple[Any, Any]],
+        targets: Tensor | NDArray[Any] | None = None,
         *,
         batch_size: int = 1024,
     ) -> Bank:
-        """The bank of a cascade's members on these samples: what its policy is fitted and judged on."""
-        batches = as_batch(inputs).split(batch_size)
-        columns = [_answers(member, batches) for member in cascade.members]
-        return cls.from_arrays(torch.stack(columns, 1), targets, costs=cascade.costs, task=cascade.task)
+        """The bank of a cascade's members on these samples: what its policy is fitted and judged on.
+
+        Without `targets`, `inputs` gives batches of (inputs, targets), as a DataLoader does.
+        """
+        if targets is None:
+            wanted: list[Tensor] = []
+            outputs = outputs_of(cascade, _apart(inputs, wanted))
+            targets = torch.cat(wanted)
+        else:
+            outputs = outputs_of(cascade, as_batch(inputs).split(batch_size))  # type: ignore[arg-type] # it refuses
+        return cls.from_arrays(outputs, targets, costs=cascade.costs, task=cascade.task)
 
     @classmethod
     def read(
@@ -244,9 +253,45 @@ def mix(outputs_NTHK: Tensor, gates_NT: Tensor, task: Task) -> Prediction:
 
 def collect(member: MemberLike, batches: Iterable[Batch]) -> Tensor:
     """(N, H, K) float32 outputs of one member over batches, on the CPU."""
-    return _answers(member, (batch.inputs for batch in batches))
+    with torch.no_grad():
+        return torch.cat([as_heads(member(batch.inputs)).float().cpu() for batch in batches])
 
 
 @torch.no_grad()
-def _answers(member: MemberLike, batches: Iterable[Tensor]) -> Tensor:
-    return torch.cat([as_heads(member(inputs)).float().cpu() for inputs in batches])
+def outputs_of(cascade: Cascade, batches: Iterable[Tensor]) -> Tensor:
+    """(N, T, H, K) float32 outputs of every member over batches of inputs, on the CPU."""
+    columns: list[list[Tensor]] = [[] for _ in cascade.members]
+    for inputs in batches:
+        for number, (member, column) in enumerate(zip(cascade.members, columns, strict=True), start=1):
+            output_BHK = as_heads(member(inputs)).float().cpu()
+            column.append(output_BHK)
+            found, expected = tuple(output_BHK.shape), (len(inputs), *columns[0][0].shape[1:])
+            if found != expected:
+                raise OptionError(
+                    f"member {number} gave outputs of shape {found} where {expected} was expected: members return one "
+                    "row a sample, and all of them as many heads and outputs"
+                )
+    if not columns[0]:
+        raise OptionError("a bank needs samples, got no batch of them: an iterator gives its batches only once")
+    return torch.stack([torch.cat(column) for column in columns], 1)
+
+
+def refuse_probabilities(outputs_NTHK: Tensor, task: Task) -> None:
+    """Refuse what a softmax would make nearly equal: members answer with logits."""
+    for number, outputs_NHK in enumerate(outputs_NTHK.unbind(1) if task == "classification" else (), start=1):
+        if are_probabilities(outputs_NHK):
+            raise OptionError(
+                f"expected logits, and member {number} gave probabilities, as every row sums to 1: return logits, or "
+                "the logarithm of the probabilities (of an .onnx file: call its output probabilities)"
+            )
+
+
+def _apart(batches: Any, targets: list[Tensor]) -> Iterator[Tensor]:
+    """The inputs of batches of (inputs, targets), whose targets are added to a list."""
+    if isinstance(batches, Tensor | np.ndarray):
+        raise OptionError("a bank needs targets: give them after the inputs, or give batches of (inputs, targets)")
+    for batch in batches:
+        if not isinstance(batch, list | tuple) or len(batch) != 2:
+            raise OptionError(f"expected batches of (inputs, targets), got {type(batch).__name__}")
+        targets.append(as_batch(batch[1]))
+        yield as_batch(batch[0])

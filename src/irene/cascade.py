@@ -20,7 +20,7 @@ from irene.halting.rule import Aggregation, Rule
 from irene.models.adapters import as_batch, as_members
 from irene.models.cost import measure_cost
 from irene.models.member import as_heads
-from irene.types import Cost, Prediction, Task
+from irene.types import Cost, Prediction, Task, check_task_name
 
 MemberLike = Callable[[Tensor], Tensor]
 
@@ -55,6 +55,13 @@ class Cascade:
             raise OptionError(f"got {len(members)} members and aggregation weights for {len(aggregation.weights)}")
         if costs is not None and len(costs) != len(members):
             raise OptionError(f"got {len(members)} members and costs for {len(costs)}")
+        check_task_name(task)
+        for number, member in enumerate(members, start=1):
+            if not callable(member):
+                raise OptionError(
+                    f"member {number} must be a callable, got {type(member).__name__}: use Cascade.from_members, which "
+                    "takes scikit-learn models and .onnx files too"
+                )
         self.members = tuple(members)
         self.costs = tuple(costs) if costs is not None else (Cost(),) * len(members)
         self.rule = Rule(policy or Never(), aggregation, task)

@@ -25,7 +25,7 @@ from irene.evaluation.evaluate import figures_of
 from irene.halting.policies import Never
 from irene.halting.rule import Aggregation
 from irene.models.cost import measure_cost
-from irene.models.member import as_heads
+from irene.models.member import are_probabilities, as_heads
 from irene.models.onnx_file import OnnxFile, self_contained
 from irene.run import Run
 from irene.types import Task
@@ -56,6 +56,7 @@ def import_members(
     found_task: Task = data.task if data is not None else task or "classification"
     example = _example(members[0], data)
     classes = _class_names(members, example, labels, data, found_task)
+    notes = _take_logarithms(members, example, found_task)
     contents = [self_contained(path) for path in paths]
     costs = tuple(measure_cost(member, example) for member in members)
     parts: dict[str, Samples] = {}
@@ -78,9 +79,9 @@ def import_members(
     if data is not None and data.columns:
         about["columns"] = [column.to_dict() for column in data.columns]
     run = _begin(out, FILES, found_task, [path.name for path in paths], about)
-    for content, cost in zip(contents, costs, strict=True):
-        run.save_onnx(content, cost)
-    _finish(run, banks)
+    for content, cost, member in zip(contents, costs, members, strict=True):
+        run.save_onnx(content, cost, log=member.log)
+    _finish(run, banks, notes)
     return run
 
 
@@ -142,7 +143,7 @@ def _begin(out: str | Path, method: str, task: Task, names: list[str], data: dic
     return Run.create(out, {**about, "environment": environment})
 
 
-def _finish(run: Run, banks: Mapping[str, Bank]) -> None:
+def _finish(run: Run, banks: Mapping[str, Bank], notes: Sequence[str] = ()) -> None:
     """Write banks, the figures of the whole ensemble on them, and a policy that runs every member."""
     figures = dict(run.manifest.get("figures", {}))
     for split, bank in banks.items():
@@ -152,7 +153,7 @@ def _finish(run: Run, banks: Mapping[str, Bank]) -> None:
         run.manifest["data"]["ids"][split] = tensor_digest(bank.ids)
     run.save_policy(Never())
     aggregation = Aggregation.equal(len(run.costs)).to_dict()
-    run.write(status="finished", aggregation=aggregation, figures=figures, notes=[], seconds=0.0)
+    run.write(status="finished", aggregation=aggregation, figures=figures, notes=list(notes), seconds=0.0)
 
 
 def _example(member: OnnxFile, data: Data | None) -> Tensor:
@@ -191,6 +192,18 @@ def _class_names(
             "the outputs with --labels"
         )
     return _output_names(labels or named, width, task)
+
+
+def _take_logarithms(members: Sequence[OnnxFile], example: Tensor, task: Task) -> list[str]:
+    """Have members that answer with probabilities give their logarithms, which are logits; what was found so."""
+    notes = []
+    for member in members:
+        if task == "regression":
+            member.log = False
+        elif not member.log and are_probabilities(member(example)):
+            member.log = True
+            notes.append(f"{member.path.name} answers with probabilities: their logarithms are taken as logits")
+    return notes
 
 
 def _output_names(labels: Sequence[str] | None, width: int, task: Task) -> tuple[str, ...]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from irene.cascade import Cascade
-from irene.errors import CalibrationError
+from irene.errors import CalibrationError, DataError
+from irene.files import as_json, write_atomically
 from irene.halting import registry
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
@@ -85,6 +90,26 @@ class OperatingPoint:
         """What a policy has learned, and the scores that drift is measured against."""
         learned = {f"policy.{key}": value.detach().cpu() for key, value in self.policy.state_dict().items()}
         return {**learned, "scores": self.scores}
+
+    def save(self, path: str | Path) -> None:
+        """Write the point as one file, for members of your own; `Run.save_point` keeps those of a run."""
+        content = {key: value.contiguous() for key, value in self.tensors().items()}
+        values = json.dumps(as_json(self.to_dict()), allow_nan=False)
+        write_atomically(Path(path), save(content, metadata={"point": values}))
+
+    @classmethod
+    def load(cls, path: str | Path) -> OperatingPoint:
+        """Read a point that `save` wrote."""
+        try:
+            with safe_open(str(path), framework="pt") as file:
+                values = json.loads(file.metadata()["point"])
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+            return cls.from_dict(values, tensors)
+        except FileNotFoundError:
+            raise DataError(f"{path}: no such operating point; make it with OperatingPoint.save") from None
+        except (AttributeError, LookupError, OSError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise DataError(f"{path}: not an operating point that irene wrote ({reason}); calibrate again") from None
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> OperatingPoint:

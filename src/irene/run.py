@@ -221,11 +221,11 @@ class Run:
         file = f"members/{len(self.manifest['members'])}.safetensors"
         self.manifest["members"].append({**self._save_module(file, member), **_about(member), "cost": cost.to_dict()})
 
-    def save_onnx(self, content: bytes, cost: Cost) -> None:
-        """Add a member that is an ONNX model, as the content of its file."""
+    def save_onnx(self, content: bytes, cost: Cost, *, log: bool) -> None:
+        """Add a member that is an ONNX model, as the content of its file; `log` as in `OnnxFile`."""
         file = f"members/{len(self.manifest['members'])}.onnx"
         entry = {"kind": "onnx", "file": file, "sha256": write_atomically(self.path / file, content)}
-        self.manifest["members"].append({**entry, "cost": cost.to_dict()})
+        self.manifest["members"].append({**entry, "log": log, "cost": cost.to_dict()})
 
     def save_absent(self, costs: Sequence[Cost]) -> None:
         """Add members of which there are outputs only, in the banks."""
@@ -277,7 +277,8 @@ class Run:
 
     def _runnable(self, entry: dict[str, Any], device: torch.device) -> MemberLike:
         if entry.get("kind") == "onnx":
-            return OnnxFile(run_files.check(self.path, entry["file"], entry["sha256"]))
+            file = run_files.check(self.path, entry["file"], entry["sha256"])
+            return OnnxFile(file, log=entry.get("log"))
         return self._load_member(entry).to(device)
 
     def _load_member(self, entry: dict[str, Any]) -> Member:

@@ -21,6 +21,12 @@ TASKS: tuple[Task, ...] = get_args(Task)
 COST_UNITS: tuple[CostUnit, ...] = get_args(CostUnit)
 
 
+def check_task_name(task: str) -> None:
+    """Refuse a task that is none."""
+    if task not in TASKS:
+        raise OptionError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
+
+
 @dataclass(frozen=True)
 class Cost:
     """What it costs to run one member on one sample."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from irene.bank import Bank
 from irene.calibration import targets
+from irene.calibration.fit import fit_policy
 from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.targets import Target
 from irene.errors import CalibrationError, OptionError
@@ -38,6 +41,8 @@ def tied(shares: list[float]) -> Frontier:
         ({"cost": 1.3, "risk": 0.1}, "got cost, risk"),
         ({"cost": 0.0}, "cost must be above 0"),
         ({"cost": float("nan")}, "finite"),
+        ({"cost": "1.3"}, "cost must be a finite number, got '1.3'"),
+        ({"cost": 1.3, "confidence": "90%"}, "confidence must be a finite number, got '90%'"),
         ({"risk": 1.5}, "0.005 for 0.5 %"),
         ({"risk": 0.1, "confidence": 90.0}, "0.9 for 90 %"),
         ({"max_drop": 0.1, "guaranteed": True}, "guaranteed goes with cost"),
@@ -57,6 +62,7 @@ def test_risk_and_latency_need_right_and_wrong_answers() -> None:
 
 def test_what_was_asked_is_written_down() -> None:
     assert Target(cost=1.3).to_dict() == {"cost": 1.3, "unit": "members"}
+    assert json.dumps(Target(cost=np.float32(1.5)).to_dict()) == '{"cost": 1.5, "unit": "members"}'
     assert Target(p99=8.0).to_dict() == {"p99": 8.0, "unit": "ms", "confidence": 0.9}
     assert Target(cost=2e6, unit="flops", guaranteed=True, confidence=0.8).to_dict() == {
         "cost": 2e6,
@@ -84,6 +90,20 @@ def test_a_cost_between_tied_scores_names_the_nearest() -> None:
     assert float(curve.cost_M[targets.threshold_for_cost(curve, 1.7, "members")]) == pytest.approx(1.7)
     with pytest.raises(CalibrationError, match=r"share a score; the nearest possible is 1\.2"):
         targets.threshold_for_cost(curve, 1.4, "members")
+
+
+@pytest.mark.parametrize("policy", ["spread", "cost-to-go"])
+def test_values_of_single_heads_say_why_nobody_stops_after_the_first(
+    make_bank: Callable[..., Bank], policy: str
+) -> None:
+    alone, pair = (make_bank(200, members=2, heads=heads, task="regression") for heads in (1, 2))
+    with pytest.raises(
+        CalibrationError, match=r"same score after the first member \(in regression .* give it two heads"
+    ):
+        fit_policy(alone, policy, cost=1.5)
+    with pytest.raises(CalibrationError, match="can be reached; the nearest possible is 2"):
+        fit_policy(alone, policy, cost=5)
+    assert fit_policy(pair, policy, cost=1.5).expected["cost"] == pytest.approx(1.5, abs=0.02)
 
 
 @pytest.mark.parametrize("asked", [0.0, 0.01, 0.05, 1.0])

@@ -23,14 +23,23 @@ Irene = Callable[..., Any]
 CENTRES = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
 
 
-def write_model(path: Path, weight: NDArray[Any], *, free: bool = False, apart: bool = False) -> Path:
-    """logits = x @ weight; with `free` it takes any number of features by its word, with `apart` weights lie beside."""
+def write_model(
+    path: Path, weight: NDArray[Any], *, free: bool = False, apart: bool = False, softmax: bool = False
+) -> Path:
+    """logits = x @ weight; with `free` it takes any number of features by its word, with `apart` weights lie beside.
+
+    With `softmax` it answers with probabilities, under another name.
+    """
+    output = "answer" if softmax else "logits"
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["logits"])]
+    if softmax:
+        nodes.append(helper.make_node("Softmax", ["logits"], [output]))
     shape = ["batch", "features" if free else weight.shape[0]]
     graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["logits"])],
+        nodes,
         "model",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", weight.shape[1]])],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", weight.shape[1]])],
         [onnx.numpy_helper.from_array(weight.astype(np.float32), "w")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
@@ -86,6 +95,34 @@ def test_from_files_to_a_calibrated_cascade(
     whole = Cascade.from_members(models).predict(x)
     assert torch.equal(Run.open(out).predictor().predict(x).outputs, whole.outputs)
     assert irene("report", out, "--out", tmp_path / "report.html").code == 0
+
+
+def test_probabilities_become_logits_and_the_user_is_told(
+    irene: Irene, models: list[Path], data: Path, tmp_path: Path
+) -> None:
+    softmax = write_model(tmp_path / "soft.onnx", CENTRES.T, softmax=True)
+    given = ("--data", f"npz:{data}")
+    irene("import", *models, *given, "--out", tmp_path / "logits")
+    said = irene("import", models[0], softmax, *given, "--out", tmp_path / "mixed", "--json").json
+    assert said["notes"] == ["soft.onnx answers with probabilities: their logarithms are taken as logits"]
+    assert f"note: {said['notes'][0]}" in irene("import", models[0], softmax, "--out", tmp_path / "alone").out
+    assert [entry["log"] for entry in Run.open(tmp_path / "alone").manifest["members"]] == [False, True]
+    logits, mixed = (Run.open(tmp_path / name) for name in ("logits", "mixed"))
+    for split in ("heldout", "test"):
+        torch.testing.assert_close(mixed.bank(split).replay().probs, logits.bank(split).replay().probs)
+    x = torch.from_numpy(np.load(data)["x"])
+    torch.testing.assert_close(mixed.predictor().predict(x).probs, logits.predictor().predict(x).probs)
+
+
+def test_values_that_sum_to_one_stay_values(irene: Irene, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(80, 6))
+    path = write_model(tmp_path / "shares.onnx", CENTRES.T, softmax=True)
+    np.savez(tmp_path / "values.npz", x=x, y=np.random.default_rng(1).random((80, 4)))
+    irene("import", path, "--data", f"npz:{tmp_path / 'values.npz'}", "--out", tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    assert (run.task, run.manifest["notes"]) == ("regression", [])
+    logits = torch.from_numpy(x).float() @ torch.from_numpy(CENTRES.T)
+    torch.testing.assert_close(run.predictor().predict(torch.from_numpy(x).float()).values, logits.softmax(1))
 
 
 def test_without_data_it_predicts_and_says_what_calibration_needs(

@@ -213,3 +213,9 @@ def test_scores_of_one_member_rise_with_its_lead(logits: list[float], place: int
     for policy in CLASS_POLICIES:
         lower, higher = scores(policy(), torch.stack([base, ahead])[:, None, None])[:, 0]
         assert higher >= lower - 1e-6
+
+
+def test_a_threshold_that_is_no_number_is_refused() -> None:
+    with pytest.raises(OptionError, match="got NaN"):
+        Margin(math.nan)
+    assert Margin(math.inf).threshold == math.inf

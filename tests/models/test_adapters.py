@@ -16,6 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 from torch import Tensor, nn
 
+from irene.bank import Bank
 from irene.cascade import Cascade
 from irene.errors import DataError, MissingExtraError, OptionError
 from irene.halting.policies import Margin
@@ -163,6 +164,45 @@ def test_a_callable_that_answers_with_something_else_is_refused() -> None:
         cascade.predict(X)
 
 
+class Odd(nn.Module):
+    """A module of one's own whose answer is wrapped in something."""
+
+    def __init__(self, wrap: Any) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+        self.wrap = wrap
+
+    def forward(self, inputs: Tensor) -> Any:
+        return self.wrap(self.layer(inputs))
+
+
+@pytest.mark.parametrize("wrap", [lambda answer: answer.numpy(), lambda answer: SimpleNamespace(logits=answer)])
+def test_modules_may_answer_as_callables_may(wrap: Any) -> None:
+    member = Odd(wrap)
+    expected = member.layer(as_batch(X)).softmax(1).detach()
+    for cascade in (Cascade([member]), Cascade.from_members([member], example=X)):
+        np.testing.assert_allclose(cascade.predict(X).probs, expected, atol=1e-6)
+        assert Bank.of(cascade, X, Y).outputs.shape == (80, 1, 1, 3)
+
+
+@pytest.mark.parametrize("wrap", [lambda answer: (answer, None), lambda answer: {"logits": answer}])
+def test_a_module_that_answers_with_something_else_is_refused(wrap: Any) -> None:
+    with pytest.raises(OptionError, match=r"got (tuple|dict): wrap it in a function"):
+        Cascade.from_members([Odd(wrap)]).predict(X)
+
+
+class Classes:
+    """Not of scikit-learn, with a `predict_proba` like its own."""
+
+    def predict_proba(self, rows: Any) -> Any:
+        return np.stack([rows[:, 0] > 0, rows[:, 0] <= 0], 1) * 0.8 + 0.1
+
+
+def test_whatever_has_predict_proba_is_a_classifier() -> None:
+    prediction = Cascade.from_members([Classes()]).predict(X)
+    np.testing.assert_allclose(prediction.probs, Classes().predict_proba(X), atol=1e-6)
+
+
 def test_a_hugging_face_model_gets_its_input_by_name() -> None:
     model = Classifier()
     cascade = Cascade.from_members([model], example=X)
@@ -198,6 +238,11 @@ def test_probabilities_of_an_onnx_file_become_logits(tmp_path: Path) -> None:
     logits = as_member(path)(as_batch(X))
     assert bool(logits.isfinite().all())
     np.testing.assert_allclose(logits.softmax(1), (as_batch(X) * 100).softmax(1), atol=1e-6)
+
+
+def test_log_probabilities_of_an_onnx_file_are_logits_already(tmp_path: Path) -> None:
+    path = write_onnx(tmp_path / "model.onnx", np.eye(4), output="log_probs", before="LogSoftmax")
+    np.testing.assert_allclose(as_member(path)(as_batch(X)), as_batch(X).log_softmax(1), atol=1e-6)
 
 
 def test_onnx_files_and_others_mix_in_one_cascade(tmp_path: Path) -> None:
@@ -262,6 +307,12 @@ def test_costs_are_measured_only_with_an_example() -> None:
 def test_arrays_become_tensors(array: Any, dtype: torch.dtype) -> None:
     assert as_batch(array).dtype == dtype
     assert as_batch(array).shape == (2, 3)
+
+
+@pytest.mark.parametrize("batch", [[torch.zeros(5, 4)], (np.zeros((5, 4)), np.zeros(5)), [torch.zeros(4)] * 2])
+def test_a_list_of_tensors_is_no_batch(batch: Any) -> None:
+    with pytest.raises(OptionError, match=r"expected one tensor or array, got a (list|tuple) of \d: .* batch\[0\]"):
+        as_batch(batch)
 
 
 def test_names_are_no_inputs() -> None:

@@ -8,6 +8,7 @@ import torch
 
 from irene.errors import DataError, OptionError
 from irene.models import Member, MemberSpec, as_heads, backbones, build
+from irene.models.member import are_probabilities
 
 IMAGES = [name for name in backbones() if name != "mlp"]
 
@@ -160,3 +161,19 @@ def test_as_heads() -> None:
     for shape in ((4,), (4, 2, 10, 1)):
         with pytest.raises(OptionError, match=r"\(batch, heads, outputs\)"):
             as_heads(torch.zeros(shape))
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([[0.2, 0.8], [1.0, 0.0]], True),
+        ([[0.2, 0.8], [0.5, 0.502]], False),
+        ([[0.2, 0.8], [1.1, -0.1]], False),
+        ([[0.2, 0.8], [float("nan"), 1.0]], False),
+        ([[1.0], [1.0]], False),  # of one class it says nothing
+        ([], False),
+    ],
+)
+def test_probabilities_are_known_by_their_sums(rows: list[list[float]], expected: bool) -> None:
+    assert are_probabilities(torch.tensor(rows)) is expected
+    assert not are_probabilities(torch.tensor(rows).log())

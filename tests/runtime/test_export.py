@@ -288,19 +288,24 @@ def test_a_mixture(run: Run, blobs: Data, tmp_path: Path) -> None:
         export(gated, tmp_path / "other", point="margin")
 
 
-def test_imported_onnx_members(blobs: Data, tmp_path: Path) -> None:
+@pytest.mark.parametrize("output", ["probabilities", "output"])
+def test_imported_onnx_members(blobs: Data, tmp_path: Path, output: str) -> None:
     paths = [tmp_path / f"{i}.onnx" for i in range(2)]
     logits = make_members(blobs, heads=1)
     write_onnx(trace(logits[0], torch.zeros(1, 5)), paths[0])
     write_onnx(trace(torch.nn.Sequential(logits[1], torch.nn.Softmax(-1)), torch.zeros(1, 5)), paths[1])
     model = onnx.load(paths[1])
-    model.graph.output[0].name = "probabilities"
-    model.graph.node[-1].output[0] = "probabilities"
+    model.graph.output[0].name = output
+    model.graph.node[-1].output[0] = output
     onnx.save(model, paths[1])
     run = import_members(paths, tmp_path / "run", data=blobs)
     inputs = torch.randn(23, 5)
     manifest = export(run, tmp_path / "out")
-    assert [member["log"] for member in manifest["members"]] == [False, True]
+    assert [member["log"] for member in manifest["members"]] == [False, True]  # whatever the output is called
+    assert blobs.test.inputs is not None
+    with torch.no_grad():
+        expected = logits[1](blobs.test.inputs)[:, 0].softmax(1)
+    torch.testing.assert_close(run.bank("test").outputs[:, 1, 0].softmax(1), expected)
     check_same(answers(load_irene.load(tmp_path / "out"), inputs), run.cascade().predict(inputs))
     with pytest.raises(OptionError, match="only torch modules can be turned into graphs"):
         export(run, tmp_path / "other", format="pt2")

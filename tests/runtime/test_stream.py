@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
 
 from irene.cascade import Cascade
 from irene.errors import OptionError
@@ -353,3 +354,11 @@ def test_a_stream_begun_in_inference_mode_may_be_read_to_its_end_outside(same: S
         first = next(answers)
     for batch, found in zip(batches, [first, *answers], strict=True):
         same(found, quarters().predict(batch))
+
+
+@pytest.mark.parametrize("deadline", [None, 0.0])
+def test_batches_with_targets_are_refused(deadline: float | None) -> None:
+    stream = Stream(quarters(), numbers(1), options=StreamOptions(deadline_ms=deadline))
+    loader = DataLoader(TensorDataset(numbers(8), torch.zeros(8)), batch_size=4)
+    with pytest.raises(OptionError, match=r"expected one tensor or array, got a list of 2"):
+        list(stream.predict(loader))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
+from numbers import Real
 from typing import Any
 
 import torch
@@ -46,8 +47,9 @@ class Target:
             found = ", ".join(self._given) or "none"
             raise OptionError(f"ask for exactly one of cost, max_drop, p99 and risk; got {found}")
         (value,) = self._given.values()
-        if not math.isfinite(value):
-            raise OptionError(f"{self.kind} must be a finite number, got {value}")
+        for name, number in ((self.kind, value), ("confidence", self.confidence)):
+            if not isinstance(number, Real) or not math.isfinite(number):
+                raise OptionError(f"{name} must be a finite number, got {number!r}")
         if self.kind != "max_drop" and value <= 0:
             raise OptionError(f"{self.kind} must be above 0, got {value:g}")
         if self.risk is not None and self.risk >= 1:
@@ -77,9 +79,10 @@ class Target:
             raise OptionError(f"{self.kind} needs right and wrong answers: for regression ask for cost or max_drop")
 
     def to_dict(self) -> dict[str, Any]:
-        asked: dict[str, Any] = {**self._given, "unit": "ms" if self.p99 is not None else self.unit}
+        given = {kind: float(value) for kind, value in self._given.items()}  # numpy's numbers are no JSON
+        asked: dict[str, Any] = {**given, "unit": "ms" if self.p99 is not None else self.unit}
         if self.promises:
-            asked["confidence"] = self.confidence
+            asked["confidence"] = float(self.confidence)
         return asked | ({"guaranteed": True} if self.guaranteed else {})
 
 
@@ -96,6 +99,7 @@ def threshold_for_cost(frontier: Frontier, asked: float, unit: CostUnit) -> int:
     if abs(float(cost_M[index]) - asked) > _COST_TOLERANCE * asked + finest:
         within = float(cost_M[0]) < asked < float(cost_M[-1])
         reason = "too many samples share a score" if within else f"{_span(frontier)} {unit} can be reached"
+        reason += _first_step(frontier) if float(frontier.costs_NT.min()) < asked < float(cost_M[-1]) else ""
         raise CalibrationError(
             f"a mean cost of {asked:g} {unit} cannot be met: {reason}; the nearest possible is {cost_M[index]:.4g}"
         )
@@ -156,6 +160,17 @@ def thresholds_for_latency(frontier: Frontier, ms_NT: Tensor, asked: float, conf
         return torch.ones_like(frontier.thresholds_M, dtype=torch.bool)
     passed_M = frontier.count(late_NT) <= most_events(len(frontier), SLOW_SHARE, 1 - confidence)
     return passed_M.to(torch.int64).cumprod(0).to(torch.bool)
+
+
+def _first_step(frontier: Frontier) -> str:
+    """Why no sample can stop after the first member before the others do, where that is so."""
+    first_N = frontier.trajectory.scores_NT[:, 0]
+    if not bool((first_N == first_N[0]).all()):
+        return ""
+    alike = ", as all samples have the same score after the first member"
+    if frontier.trajectory.task == "classification":
+        return alike
+    return f"{alike} (in regression one with a single head has nothing to compare: give it two heads)"
 
 
 def _span(frontier: Frontier) -> str:

@@ -62,12 +62,15 @@ def show_import(run: Run, output: Output) -> None:
         "members": len(run.costs),
         "ms": [cost.ms for cost in run.costs],
         "classes": run.manifest["data"]["classes"],
+        "notes": run.manifest["notes"],
         **run.figures,
     }
 
     def show(screen: Console) -> None:
         if run.figures:
             screen.print(comparison(run.figures, title="All members on every sample"))
+        for note in run.manifest["notes"]:
+            screen.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
         screen.print(f"\nrun written to {run.path}", markup=False, highlight=False, soft_wrap=True)
         if "heldout" in run.figures:
             screen.print(f"next: irene calibrate {run.path} --max-drop 0.5%", markup=False, highlight=False)

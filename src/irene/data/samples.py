@@ -10,7 +10,7 @@ from torch import Tensor
 
 from irene.data.lazy import LazyInputs
 from irene.errors import DataError, OptionError
-from irene.types import TASKS, Task
+from irene.types import Task, check_task_name
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,7 @@ class Data:
     """How a table's columns became features; empty for other sources."""
 
     def __post_init__(self) -> None:
-        if self.task not in TASKS:
-            raise OptionError(f"task must be one of {', '.join(TASKS)}, got {self.task!r}")
+        check_task_name(self.task)
         if self.train.shape != self.test.shape:
             raise DataError(
                 f"{self.name}: train inputs have shape {self.train.shape} and test inputs {self.test.shape}; "

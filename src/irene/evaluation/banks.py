@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from irene.bank import Bank, collect
+from irene.bank import Bank, outputs_of, refuse_probabilities
 from irene.cascade import Cascade
 from irene.data import Data, Loader, Samples
 from irene.data.classes import align_classes
@@ -17,10 +17,11 @@ from irene.run import Run
 def bank_of(cascade: Cascade, samples: Samples, device: torch.device | str, *, about: dict[str, Any]) -> Bank:
     """Run every member of a cascade on samples; they are read batch by batch where they are not in memory."""
     loader = Loader(samples, batch_size=1024, device=device, shuffle=False)
-    outputs = [collect(member, loader.epoch(0)) for member in cascade.members]
+    outputs = outputs_of(cascade, (batch.inputs for batch in loader.epoch(0)))
+    refuse_probabilities(outputs, cascade.task)
     return Bank(
         task=cascade.task,
-        outputs=torch.stack(outputs, 1),
+        outputs=outputs,
         targets=samples.targets,
         ids=samples.ids,
         costs=cascade.costs,

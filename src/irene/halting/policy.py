@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from irene.errors import OptionError
 from irene.types import Task
 
 State = dict[str, Tensor]  # what a policy remembers of each sample between steps; every tensor is (B, ...)
@@ -39,6 +41,8 @@ class Policy(nn.Module, ABC):
     def __init__(self, threshold: float) -> None:
         super().__init__()
         self.threshold = float(threshold)
+        if math.isnan(self.threshold):
+            raise OptionError("a threshold must be a number that scores can reach, got NaN")
 
     def start(self, batch: int, steps: int, device: torch.device) -> State:
         """The memory of `batch` samples before the first step."""

@@ -96,6 +96,9 @@ class Rule:
         outputs, expected = output_BHK.shape[2], state["sum"].shape[1]
         if outputs != expected:
             raise OptionError(f"member {t + 1} gave {outputs} outputs a sample and the first one {expected}")
+        rows, samples = len(output_BHK), len(state["sum"])
+        if rows != samples:
+            raise OptionError(f"member {t + 1} gave {rows} rows for {samples} samples: return one for each")
         policy_state = {key: value for key, value in state.items() if key != "sum"}
         seen, sum_BK = self.aggregation.observe(t, output_BHK, state["sum"], self.task)
         score_B, policy_state = self.policy.score(seen, policy_state)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from irene.errors import OptionError
+from irene.models.member import as_logits
 from irene.models.onnx_file import OnnxFile
 from irene.types import Task
 
@@ -35,9 +36,10 @@ def as_member(model: Any) -> Callable[[Tensor], Tensor]:
     """One model as a function from a batch of raw inputs to logits or values; what is one already stays as it is.
 
     A torch module (timm's among them) stays as it is. A Hugging Face model gets the batch under the name of
-    its main input and answers with its `logits`. The probabilities of a fitted scikit-learn classifier become
-    log-probabilities; a regressor's values stay values. A path to a .onnx file becomes a session of ONNX
-    Runtime. Any other callable may answer with a tensor, an array or an object that has `logits`.
+    its main input and answers with its `logits`. The probabilities of a fitted scikit-learn classifier, and of
+    anything else with a `predict_proba` that cannot be called, become log-probabilities; a regressor's values stay
+    values. A path to a .onnx file becomes a session of ONNX Runtime. A module or any other callable may answer with
+    a tensor, an array or an object that has `logits`.
     """
     if isinstance(model, Estimator | Function | OnnxFile):
         return model
@@ -49,6 +51,8 @@ def as_member(model: Any) -> Callable[[Tensor], Tensor]:
         return Estimator(model)
     if callable(model):
         return Function(model)
+    if hasattr(model, "predict_proba"):
+        return Estimator(model)
     raise OptionError(
         "a member is a torch module, a callable, a scikit-learn estimator, a Hugging Face model or the path of "
         f"a .onnx file, got {type(model).__name__}"
@@ -59,6 +63,11 @@ def as_batch(inputs: Tensor | NDArray[Any]) -> Tensor:
     """Inputs as a tensor: a tensor as it is, an array with its float64 as float32, which is what models take."""
     if isinstance(inputs, Tensor):
         return inputs
+    if isinstance(inputs, list | tuple) and any(isinstance(one, Tensor | np.ndarray) for one in inputs):
+        raise OptionError(
+            f"expected one tensor or array, got a {type(inputs).__name__} of {len(inputs)}: give the inputs alone, "
+            "such as batch[0] of a DataLoader's batch, or stack samples into one array"
+        )
     array = np.ascontiguousarray(inputs)
     if array.dtype.kind not in "fiub":
         raise OptionError(f"expected an array of numbers, got {array.dtype}: turn names into numbers first")
@@ -76,18 +85,21 @@ class HuggingFace(nn.Module):
         self.model = model
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return _logits(self.model(**{self.model.main_input_name: inputs}), inputs)
+        return as_logits(self.model(**{self.model.main_input_name: inputs})).to(inputs.device)
 
 
 @final
 class Estimator:
-    """A fitted scikit-learn classifier or regressor; inputs with more than two axes are flattened."""
+    """A fitted scikit-learn classifier or regressor, or what has a `predict_proba` like theirs.
+
+    Inputs with more than two axes are flattened.
+    """
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
         self.task: Task = "classification" if hasattr(estimator, "predict_proba") else "regression"
         self.classes: NDArray[Any] | None = getattr(estimator, "classes_", None)
-        if (self.classes is None) == (self.task == "classification"):
+        if (self.classes is None) == (self.task == "classification") and hasattr(estimator, "get_params"):
             name = type(estimator).__name__
             wrong = (
                 "is not fitted yet: fit it first"
@@ -115,18 +127,7 @@ class Function:
         self.function = function
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        return _logits(self.function(inputs), inputs)
-
-
-def _logits(answer: Any, inputs: Tensor) -> Tensor:
-    answer = getattr(answer, "logits", answer)
-    if isinstance(answer, np.ndarray):
-        answer = torch.from_numpy(answer)
-    if not isinstance(answer, Tensor):
-        raise OptionError(
-            f"a member must answer with a tensor, an array or an object with logits, got {type(answer).__name__}"
-        )
-    return answer.to(inputs.device)
+        return as_logits(self.function(inputs)).to(inputs.device)
 
 
 def _check_classes(members: Sequence[Estimator]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -73,8 +74,31 @@ def build(spec: MemberSpec, *, seed: int, mean: Tensor | None = None, std: Tenso
         return Member(spec, mean=mean, std=std)
 
 
-def as_heads(output: Tensor) -> Tensor:
-    """(B, H, K) from a member's output, which may also be (B, K) when it has one head."""
+def as_logits(answer: Any) -> Tensor:
+    """What a member answered as a tensor: it may also be an array, or an object that has them as `logits`."""
+    if isinstance(answer, Tensor):
+        return answer
+    answer = getattr(answer, "logits", answer)
+    if isinstance(answer, np.ndarray):
+        return torch.from_numpy(answer)
+    if not isinstance(answer, Tensor):
+        raise OptionError(
+            "a member must answer with a tensor, an array or an object with logits, got "
+            f"{type(answer).__name__}: wrap it in a function that returns its logits or values alone"
+        )
+    return answer
+
+
+def are_probabilities(outputs: Tensor) -> bool:
+    """Whether every row of some outputs, over the last axis, is a distribution over two classes or more."""
+    if outputs.numel() == 0 or outputs.shape[-1] < 2 or bool((outputs < 0).any()):
+        return False
+    return bool(((outputs.sum(-1) - 1).abs() <= 1e-3).all())
+
+
+def as_heads(answer: Any) -> Tensor:
+    """(B, H, K) from what a member answered, which may also be (B, K) when it has one head."""
+    output = as_logits(answer)
     if output.ndim == 2:
         return output.unsqueeze(1)
     if output.ndim == 3:

@@ -28,11 +28,12 @@ _PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")
 class OnnxFile:
     """An ONNX model with one input, whose batch axis may be free or fixed.
 
-    It answers with its output `logits`, or with its first floating-point output. An output whose name speaks
-    of probabilities, as scikit-learn's exporters write it, is turned into log-probabilities.
+    It answers with its output `logits`, or with its first floating-point output. With `log` these are
+    probabilities, turned into log-probabilities; by default where the name of the output, as scikit-learn's exporters
+    write it, speaks of them.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, log: bool | None = None) -> None:
         self.path = path
         self.session = _open(path)
         inputs = self.session.get_inputs()
@@ -45,11 +46,13 @@ class OnnxFile:
         self.batch: int | None = first if isinstance(first, int) else None
         self.shape: tuple[int | str | None, ...] = tuple(rest)  # of one sample; a name or None where it may vary
         self.output = _output(path, self.session)
+        name = self.output.lower()
+        self.log = log if log is not None else "prob" in name and "log" not in name
 
     def __call__(self, inputs: Tensor) -> Tensor:
         rows = inputs.detach().cpu().numpy().astype(self.dtype, copy=False)
         answer = torch.from_numpy(self._run(rows)).to(inputs.device)
-        if "prob" in self.output.lower():
+        if self.log:
             return answer.clamp_min(torch.finfo(torch.float32).eps).log()
         return answer
 

@@ -48,8 +48,7 @@ def as_onnx(member: Callable[[Tensor], Tensor], inputs: Tensor, folder: Path) ->
                 f"{member.path}: takes batches of {member.batch} only: export it with a free batch axis, or run it "
                 "with the eager backend"
             )
-        log = "prob" in member.output.lower()
-        return member.path, Signature(dtype=np.dtype(member.dtype).name, output=member.output, log=log)
+        return member.path, Signature(dtype=np.dtype(member.dtype).name, output=member.output, log=member.log)
     path = folder / "member.onnx"
     # Bytes become floats outside the graph, so that it takes both.
     example = inputs.float() if inputs.dtype == torch.uint8 else inputs

@@ -17,7 +17,7 @@ from pathlib import Path
 LAYERS = (
     ("errors", "devices", "files", "types"),
     ("models", "data", "halting"),
-    ("cascade", "mixture", "bank", "bank_files", "point", "run", "run_files"),
+    ("cascade", "mixture", "bank", "bank_files", "point", "run", "run_files", "run_manifest"),
     ("calibration",),
     ("training", "evaluation", "runtime", "estimators", "imported"),
     ("serving",),

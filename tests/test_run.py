@@ -25,7 +25,8 @@ from irene.models import Member, MemberSpec, build
 from irene.run import Run
 from irene.types import Cost
 
-ABOUT = {"method": "average", "task": "classification", "seed": 3}
+DATA = {"classes": ["a", "b", "c", "d"], "shape": [5]}
+ABOUT = {"method": "average", "task": "classification", "seed": 3, "data": DATA}
 COSTS = (Cost(flops=1.0), Cost(flops=2.0))
 
 
@@ -158,12 +159,40 @@ def test_a_manifest_of_another_format_is_named(run_path: Path, content: str, fou
         Run.open(run_path)
 
 
-@pytest.mark.parametrize("field", ["status", "method", "task", "members", "policy", "aggregation", "banks", "figures"])
+FIELDS = ["status", "method", "task", "data", "members", "policy", "aggregation", "banks", "figures"]
+
+
+@pytest.mark.parametrize("field", FIELDS)
 def test_a_manifest_that_lacks_a_field_is_named(run_path: Path, field: str) -> None:
     manifest = json.loads((run_path / "run.json").read_text())
     del manifest[field]
     (run_path / "run.json").write_text(json.dumps(manifest))
     with pytest.raises(RunError, match=rf"run\.json: has no {field}; restore it or train the run again"):
+        Run.open(run_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("task", None, "task must be a text, got null"),
+        ("task", "regresion", "task must be one of classification, regression, got 'regresion'"),
+        ("members", None, "members must be a list, got null"),
+        ("members", [None], r"members\.0 must be an object, got null"),
+        ("members", [{}], r"has no members\.0\.cost"),
+        ("policy", None, "policy must be an object, got null"),
+        ("policy", {"name": None, "options": {}}, r"policy\.name must be a text, got null"),
+        ("aggregation", None, "aggregation must be an object, got null"),
+        ("aggregation", {"weights": None}, r"aggregation\.weights must be a list, got null"),
+        ("banks", [], r"banks must be an object, got \[\]"),
+        ("data", None, "data must be an object, got null"),
+        ("data", {"classes": [], "shape": None}, r"data\.shape must be a list, got null"),
+        ("points", None, "points must be an object, got null"),
+    ],
+)
+def test_a_manifest_with_a_field_of_another_kind_is_named(run_path: Path, field: str, value: Any, words: str) -> None:
+    manifest = json.loads((run_path / "run.json").read_text())
+    (run_path / "run.json").write_text(json.dumps({**manifest, field: value}))
+    with pytest.raises(RunError, match=rf"run\.json: {words}; restore it or train the run again$"):
         Run.open(run_path)
 
 

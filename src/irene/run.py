@@ -36,11 +36,10 @@ from irene.mixture import Mixture
 from irene.models import Member, MemberSpec, build
 from irene.models.onnx_file import OnnxFile
 from irene.point import TRAINED, OperatingPoint
+from irene.run_manifest import check_manifest
 from irene.types import Cost, Task
 
 FORMAT = 1
-FIELDS = ("status", "method", "task", "members", "banks")  # of every manifest
-FINISHED_FIELDS = ("policy", "aggregation", "figures")
 _POINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # what is a file name everywhere
 
 
@@ -87,10 +86,7 @@ class Run:
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             found = manifest.get("format") if isinstance(manifest, dict) else type(manifest).__name__
             raise RunError(f"{file}: format {FORMAT} expected, got {found}; use the irene version that wrote it")
-        needed = FIELDS if manifest.get("status") == "training" else FIELDS + FINISHED_FIELDS
-        missing = [field for field in needed if field not in manifest]
-        if missing:
-            raise RunError(f"{file}: has no {missing[0]}; restore it or train the run again")
+        check_manifest(file, manifest)
         if manifest["status"] != "finished" and not unfinished:
             raise RunError(f"{folder}: the training was interrupted; go on with `irene train ... --resume`")
         return cls(folder, manifest)
@@ -200,13 +196,7 @@ class Run:
 
     def point(self, name: str) -> OperatingPoint:
         """The operating point of a name, as it was calibrated last."""
-        if name not in self.points:
-            there = ", ".join(self.points) or "none"
-            raise RunError(
-                f"{self.path}: no operating point is called {name!r} (there are: {there}); make it with "
-                "`irene calibrate`"
-            )
-        return run_files.read_point(self.path, self.manifest["points"][name])
+        return run_files.read_point(self.path, self._point_entry(name))
 
     def bank(self, split: str) -> Bank:
         """Every member's outputs on a split: `heldout` or `test`."""
@@ -246,6 +236,13 @@ class Run:
         self.write()
         return point
 
+    def delete_point(self, name: str) -> None:
+        """Take an operating point out of the manifest, and remove its files after that."""
+        entry = self._point_entry(name)
+        del self.manifest["points"][name]
+        self.write()
+        run_files.remove_point(self.path, entry)
+
     def save_gate(self, gate: Member, top: int, cost: Cost) -> None:
         """Add the gate of a mixture, which runs on every sample beside the members it chooses."""
         entry = {**self._save_module("gate.safetensors", gate), **_about(gate)}
@@ -271,6 +268,16 @@ class Run:
         """Change fields of the manifest and write it."""
         self.manifest |= changes
         write_json(self.path / "run.json", self.manifest)
+
+    def _point_entry(self, name: str) -> dict[str, Any]:
+        if name not in self.points:
+            there = ", ".join(self.points) or "none"
+            raise RunError(
+                f"{self.path}: no operating point is called {name!r} (there are: {there}); make it with "
+                "`irene calibrate`"
+            )
+        entry: dict[str, Any] = self.manifest["points"][name]
+        return entry
 
     def _save_module(self, file: str, module: nn.Module) -> dict[str, str]:
         return run_files.write_tensors(self.path, file, module.state_dict())

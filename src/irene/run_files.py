@@ -51,6 +51,12 @@ def write_point(folder: Path, point: OperatingPoint) -> dict[str, Any]:
     }
 
 
+def remove_point(folder: Path, entry: dict[str, Any]) -> None:
+    """Remove the files of an entry that the manifest no longer has."""
+    for file in (entry["file"], entry["tensors"]["file"]):
+        (folder / file).unlink(missing_ok=True)
+
+
 def read_point(folder: Path, entry: dict[str, Any]) -> OperatingPoint:
     """The operating point of an entry in the manifest."""
     again = "calibrate the point again"

@@ -214,7 +214,9 @@ def test_what_cannot_be_calibrated_is_refused(make_bank: Callable[..., Bank]) ->
     wishes: list[tuple[Bank, dict[str, Any], str]] = [
         (replace(bank, gates=torch.ones(100, 3)), {"cost": 1.5}, "gate"),
         (bank.members([0]), {"cost": 1.0}, "single member"),
-        (bank.rows(torch.arange(2)), {"risk": 0.1}, "too small"),
+        (bank.rows(torch.arange(2)), {"risk": 0.1}, "2 samples are too few to calibrate on, expected 10 or more"),
+        (bank.rows(torch.arange(5)), {"cost": 1.5}, "5 samples are too few"),
+        (bank.rows(torch.arange(9)), {"max_drop": 0.5}, "9 samples are too few"),
         (bank, {"cost": 9.0}, "nearest possible is 3"),
     ]
     for asked_of, wish, message in wishes:
@@ -222,6 +224,7 @@ def test_what_cannot_be_calibrated_is_refused(make_bank: Callable[..., Bank]) ->
             fit_policy(asked_of, "margin", **wish)
     with pytest.raises(CalibrationError, match="nearest possible is 3"):
         fit_policy(bank, "never", cost=1.5)
+    assert fit_policy(bank.rows(torch.arange(10)), "margin", max_drop=0.5).data["samples"] == 10
 
 
 def test_a_function_may_fit_the_policy(lifelike_bank: Callable[..., Bank]) -> None:

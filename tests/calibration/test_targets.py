@@ -88,7 +88,9 @@ def test_a_cost_out_of_reach_names_the_nearest(curve: Frontier, asked: float, ne
 def test_a_cost_between_tied_scores_names_the_nearest() -> None:
     curve = tied([0.2, 0.5, 0.3])
     assert float(curve.cost_M[targets.threshold_for_cost(curve, 1.7, "members")]) == pytest.approx(1.7)
-    with pytest.raises(CalibrationError, match=r"share a score; the nearest possible is 1\.2"):
+    with pytest.raises(
+        CalibrationError, match=r"too many of the 1000 samples share a score; the nearest possible is 1\.2"
+    ):
         targets.threshold_for_cost(curve, 1.4, "members")
 
 

@@ -212,6 +212,19 @@ def test_other_data_than_the_runs_own(irene: Irene, run: Path, tmp_path: Path) -
     assert point["expected"]["cost"] == pytest.approx(1.5, abs=0.03)
 
 
+def test_few_samples_are_a_warning_and_next_to_none_an_error(irene: Irene, run: Path, tmp_path: Path) -> None:
+    labels = np.arange(200) % 3
+    x = np.random.default_rng(3).normal(size=(200, 5)) + labels[:, None]
+    done = {}
+    for samples in (200, 50, 6):
+        np.savez(tmp_path / "new.npz", x=x[:samples], y=labels[:samples])
+        done[samples] = irene("calibrate", run, "--max-drop", "50%", "--data", f"npz:{tmp_path / 'new.npz'}")
+    assert (done[200].code, done[50].code) == (0, 0)
+    assert "warning" not in done[200].err
+    assert "warning: calibrated on 40 samples, which say little about others" in done[50].err
+    assert "5 samples are too few to calibrate on" in done[6].mistake
+
+
 def test_wishes_that_cannot_be_met_name_the_nearest(irene: Irene, run: Path, outputs: Path) -> None:
     for folder, wish, words in (
         (run, ("--cost", "0.5"), "the nearest possible is 1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -68,6 +69,25 @@ def test_runs_that_exist(irene: Irene, out: Path, tmp_path: Path) -> None:
     assert said["reference"] == "average"
     assert (tmp_path / "table" / "table.tex").exists()
     assert not {"table"} & {path.name for path in tmp_path.iterdir() if path.is_file()}
+
+
+def test_a_run_counts_once(irene: Irene, out: Path, workplace: Path) -> None:
+    run = next(out.glob("*-s?"))
+    assert "is given twice: name each run once" in irene("compare", run, run).mistake
+    Path("link").symlink_to(run)
+    assert "link is given twice" in irene("compare", run, "link").mistake
+
+
+def test_a_table_that_cannot_be_written_is_named(
+    irene: Irene, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:  # a test run by root may write everywhere
+        raise PermissionError(errno.EACCES, "Permission denied", "somewhere")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    mistake = irene("compare", *out.glob("*-s?"), "--out", tmp_path / "locked").mistake
+    assert mistake == f"{tmp_path / 'locked' / 'table.csv'} cannot be written: Permission denied"
 
 
 @pytest.mark.parametrize(

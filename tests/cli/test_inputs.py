@@ -34,9 +34,14 @@ def test_folders_stand_for_their_images(album: Path) -> None:
     assert find_files(paths, IMAGES) == [album / name for name in names]
 
 
+def test_linked_folders_count(album: Path) -> None:
+    (album / "a" / "link").symlink_to(album / "b")
+    names = ["a/3.jpg", "a/link/1.PNG", "a/link/2.png"]
+    assert find_files([album / "a"], IMAGES) == [album / name for name in names]
+
+
 def test_a_link_to_nothing_is_refused(album: Path) -> None:
     (album / "b" / "9.png").symlink_to(album / "gone.png")
-    (album / "a" / "folder.png").symlink_to(album / "b")
     assert find_files([album / "a"], IMAGES) == [album / "a" / "3.jpg"]
     with pytest.raises(DataError, match=r"9\.png is a link to nothing: mend or remove it"):
         find_files([album], IMAGES)

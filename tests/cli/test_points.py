@@ -7,6 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from irene.run import Run
+
 Irene = Callable[..., Any]
 
 
@@ -27,6 +31,34 @@ def test_every_point_with_what_was_asked_and_expected(irene: Irene, run_folder: 
     assert "margin for cost 1.40 members" in shown
     assert "confidence for max-drop 5%" in shown
     assert "version 2" in shown
+
+
+def test_a_point_is_deleted_with_its_files(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    for name in ("fast", "safe"):
+        irene("calibrate", run, "--cost", "1.5", "--name", name)
+    kept = {file.name for file in (run / "points").iterdir() if file.name.startswith("safe")}
+    next((run / "points").glob("fast*.json")).write_text("damaged, which is no reason to keep it")
+    done = irene("points", run, "--delete", "fast")
+    assert done.code == 0
+    assert "deleted fast" in done.err
+    assert "safe" in done.out
+    assert "fast" not in done.out
+    assert {file.name for file in (run / "points").iterdir()} == kept
+    assert "no operating point is called 'fast' (there are: safe)" in irene("points", run, "--delete", "fast").mistake
+    assert irene("evaluate", run, "--point", "safe").code == 0
+    assert irene("points", run, "--delete", "safe", "--json").json["points"] == []
+
+
+def test_a_point_leaves_the_manifest_before_its_files_go(
+    irene: Irene, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in between, files may be left over, and no name without its files."""
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    irene("calibrate", run, "--cost", "1.5")
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert irene("points", run, "--delete", "calibrated").code != 0
+    assert Run.open(run).points == ()
 
 
 def test_values_have_no_accuracy(irene: Irene, tmp_path: Path, make_bank: Callable[..., Any]) -> None:

@@ -24,6 +24,7 @@ def test_evaluate_replays_what_training_measured(irene: Irene, run_folder: Path,
     said = irene("evaluate", run_folder, "--split", split, "--json").json
     assert (said["method"], said["split"]) == ("irene", split)
     assert said[split] == Run.open(run_folder).figures[split]
+    assert said["samples"] == len(Run.open(run_folder).bank(split))
 
 
 def test_evaluate_on_the_same_data_gives_the_same(irene: Irene, run_folder: Path, files: Path) -> None:
@@ -35,6 +36,7 @@ def test_evaluate_on_the_same_data_gives_the_same(irene: Irene, run_folder: Path
 
 def test_evaluate_shows_every_figure(irene: Irene, run_folder: Path) -> None:
     done = irene("evaluate", run_folder)
+    assert "on npz:points.npz, 48 test samples" in done.out
     assert all(name in done.out for name in ("accuracy", "nll", "ece", "cost", "used 3", "flops", "ms"))
 
 
@@ -43,7 +45,7 @@ def test_evaluate_refuses_what_does_not_fit(irene: Irene, run_folder: Path, file
         (("--split", "train"), "no bank of the train split"),
         (("--data", "digits"), "samples of shape [1, 8, 8]"),
         (("--data", "diabetes"), "is for regression"),
-        (("--data", f"npz:{files / 'points.npz'}", "--split", "heldout"), "evaluated on its test samples"),
+        (("--data", f"npz:{files / 'points.npz'}", "--split", "heldout"), "leave out --split heldout"),
         (("--target", "size"), "say how to read --data"),
     ):
         assert words in irene("evaluate", run_folder, *flags).mistake

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,6 +116,27 @@ def test_an_empty_class_is_named(tmp_path: Path) -> None:
     (tmp_path / "emu").mkdir()
     with pytest.raises(DataError, match=r"class folder .*emu holds no images"):
         from_folder(tmp_path)
+
+
+def test_a_class_that_may_not_be_read_is_not_called_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one_level(tmp_path)
+    real = os.scandir
+
+    def scandir(path: Path) -> Any:
+        if Path(path).name == "dog":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(DataError, match=r"dog cannot be read \(Permission denied\)"):
+        from_folder(tmp_path)
+
+
+def test_linked_folders_count(tmp_path: Path) -> None:
+    one_level(tmp_path / "data")
+    paint(tmp_path / "elsewhere" / "9.png", 9)
+    (tmp_path / "data" / "cat" / "more").symlink_to(tmp_path / "elsewhere")
+    assert len(from_folder(tmp_path / "data", test_fraction=0).train) == 11
 
 
 def test_a_folder_without_classes_is_refused(tmp_path: Path) -> None:

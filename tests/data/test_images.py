@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from irene.data.images import ImageHeader, read_header, read_image
+from irene.data.images import ImageHeader, find_images, read_header, read_image
 from irene.errors import DataError
 
 
@@ -72,3 +75,52 @@ def test_more_than_eight_bits_are_refused(tmp_path: Path) -> None:
     Image.fromarray(np.full((4, 4), 40_000, np.uint16)).save(tmp_path / "deep.png")
     with pytest.raises(DataError, match=r"deep\.png is an image of mode \S+, expected 8 bits per channel: convert it$"):
         read_image(tmp_path / "deep.png", (1, 4, 4))
+
+
+@pytest.fixture
+def album(tmp_path: Path) -> Path:
+    """Images in a folder and two folders in it, and a file that is none."""
+    for name in ("album/0.png", "album/a/1.png", "album/a/deep/2.jpg", "album/b/3.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "album" / "b" / "notes.txt").write_text("hello")
+    return tmp_path / "album"
+
+
+def names_of(found: list[Path], folder: Path) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in found]
+
+
+def test_images_are_found_in_all_folders(album: Path) -> None:
+    assert names_of(find_images(album), album) == ["0.png", "a/1.png", "a/deep/2.jpg", "b/3.png"]
+
+
+def test_links_to_folders_are_followed_and_do_not_go_round(album: Path) -> None:
+    (album.parent / "elsewhere").mkdir()
+    (album.parent / "elsewhere" / "4.png").write_bytes(b"")
+    (album / "c").symlink_to(album.parent / "elsewhere")
+    (album / "a" / "deep" / "back").symlink_to(album)
+    (album.parent / "elsewhere" / "self").symlink_to(album.parent / "elsewhere")
+    assert names_of(find_images(album), album) == ["0.png", "a/1.png", "a/deep/2.jpg", "b/3.png", "c/4.png"]
+
+
+@pytest.mark.parametrize("name", ["folder", "5.png"])
+def test_a_link_to_nothing_is_named(album: Path, name: str) -> None:
+    (album / "b" / "else.txt").symlink_to(album / "gone.txt")
+    find_images(album)
+    (album / "b" / name).symlink_to(album / "gone")
+    with pytest.raises(DataError, match=f"b/{name} is a link to nothing"):
+        find_images(album)
+
+
+def test_a_folder_that_may_not_be_read_is_named(album: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.scandir
+
+    def scandir(path: Path) -> Any:
+        if Path(path).name == "deep":  # as for a user without permission, which tests run by root cannot lose
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(DataError, match=r"a/deep cannot be read \(Permission denied\): change who may"):
+        find_images(album)

@@ -26,7 +26,9 @@ def test_replay_equals_running_the_members(runs: dict[str, Run], blobs: Data, me
     prediction = runs[method].predictor().predict(blobs.test.read(range(len(blobs.test))))
     torch.testing.assert_close(evaluation.prediction.outputs, prediction.outputs)
     assert torch.equal(evaluation.prediction.members_used, prediction.members_used)
-    figures = evaluate_on(runs[method], blobs, batch_size=17)
+    judged = evaluate_on(runs[method], blobs, batch_size=17)
+    assert (judged.split, judged.samples) == ("test", len(blobs.test))
+    figures = judged.figures
     assert figures.pop("used") == evaluation.figures["used"]
     assert figures == pytest.approx({key: value for key, value in evaluation.figures.items() if key != "used"})
 

@@ -25,6 +25,8 @@ from irene.halting.rule import Aggregation
 from irene.point import OperatingPoint
 from irene.types import CostUnit
 
+FEWEST = 10  # samples: with fewer, a single one decides what is set and what is expected
+FEW = 100  # samples: with fewer, other ones may well stop elsewhere
 _FIT_SHARE = 0.4  # of the samples, when a promise must be made with samples nothing was fitted on
 
 
@@ -60,7 +62,7 @@ def fit_policy(
 
     Promises (p99, risk, guaranteed) are made with samples on which nothing was fitted: 40 % of the bank, drawn by
     `seed`, is for fitting and the rest for the promise. So is a drop of a policy that learns. A Policy fitted
-    elsewhere gets all samples.
+    elsewhere gets all samples. Fewer than 10 samples are refused.
     """
     target = Target(
         cost=cost, max_drop=max_drop, p99=p99, risk=risk, unit=unit, confidence=confidence, guaranteed=guaranteed
@@ -70,6 +72,10 @@ def fit_policy(
         raise CalibrationError("a gate chooses among these members: there is no threshold to calibrate")
     if bank.steps == 1:
         raise CalibrationError("a single member cannot stop early: give a bank of two members or more")
+    if len(bank) < FEWEST:
+        raise CalibrationError(
+            f"{len(bank)} samples are too few to calibrate on, expected {FEWEST} or more: hold out or bring more"
+        )
     if isinstance(policy, Policy):
         mean = aggregation or Aggregation.equal(bank.steps)
         return calibrate(bank, policy, mean, target, name=name, why=f"{policy.name}: as given, threshold set")
@@ -113,6 +119,4 @@ def split_for_promise(bank: Bank, seed: int) -> tuple[Bank, Bank]:
     """Samples for fitting and samples for the promise, drawn by a seed."""
     shuffled = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed))
     cut = int(_FIT_SHARE * len(bank))
-    if cut == 0:
-        raise CalibrationError(f"a bank of {len(bank)} samples is too small to fit and to promise anything on")
     return bank.rows(shuffled[:cut].sort().values), bank.rows(shuffled[cut:].sort().values)

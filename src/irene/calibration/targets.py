@@ -98,7 +98,8 @@ def threshold_for_cost(frontier: Frontier, asked: float, unit: CostUnit) -> int:
     finest = float(frontier.costs_NT.max() - frontier.costs_NT.min()) / len(frontier)
     if abs(float(cost_M[index]) - asked) > _COST_TOLERANCE * asked + finest:
         within = float(cost_M[0]) < asked < float(cost_M[-1])
-        reason = "too many samples share a score" if within else f"{_span(frontier)} {unit} can be reached"
+        shared = f"too many of the {len(frontier)} samples share a score"
+        reason = shared if within else f"{_span(frontier)} {unit} can be reached"
         reason += _first_step(frontier) if float(frontier.costs_NT.min()) < asked < float(cost_M[-1]) else ""
         raise CalibrationError(
             f"a mean cost of {asked:g} {unit} cannot be met: {reason}; the nearest possible is {cost_M[index]:.4g}"

@@ -90,6 +90,7 @@ def calibrate(
     may have seen; the test samples stay unseen for `irene evaluate --data`. The run itself goes on stopping as it was
     trained: evaluate, predict and export work at the point where `--point NAME` says so.
     """
+    from irene.calibration.fit import FEW
     from irene.cli import amounts
     from irene.cli.calibrating import Wish, bank_for, fit_point, timed
     from irene.cli.point_tables import show_point
@@ -107,7 +108,7 @@ def calibrate(
             guaranteed=guaranteed,
         )
         run = Run.open(folder)
-        bank = bank_for(run, data, target=target, task=task, root=root, device=device)
+        bank = bank_for(run, data, target=target, task=task, root=root, device=device, warn=output.warn)
         if wish.p99 is not None:
             with output.console.status("timing members, one sample at a time"):
                 bank = timed(run, bank, device)
@@ -115,4 +116,10 @@ def calibrate(
             point = fit_point(
                 run, bank, wish, policy=policy, weights=weights, name=name, seed=seed, fresh=data is not None
             )
-        show_point(run, run.save_point(point), output)
+        point = run.save_point(point)
+        if len(bank) < FEW:
+            output.warn(
+                f"calibrated on {len(bank)} samples, which say little about others: use {FEW} or more, held out by "
+                "`irene train --heldout` or given with --data"
+            )
+        show_point(run, point, output)

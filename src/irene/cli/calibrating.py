@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ from irene.bank import Bank
 from irene.calibration.fit import fit_policy
 from irene.calibration.selection import Fitted, Learner
 from irene.calibration.targets import Target
-from irene.cli.loading import load_data
+from irene.cli.loading import load_for
 from irene.devices import pick_device
 from irene.errors import DataError, OptionError, RunError
-from irene.evaluation.banks import as_run_expects, bank_of
+from irene.evaluation.banks import bank_of
 from irene.halting.selector import Selector
 from irene.imported import IMPORTED, OUTPUTS
 from irene.point import OperatingPoint
@@ -27,7 +28,14 @@ Wish = Target  # of the command line, where --target names a column
 
 
 def bank_for(
-    run: Run, spec: str | None, *, target: str | None, task: str | None, root: Path | None, device: str
+    run: Run,
+    spec: str | None,
+    *,
+    target: str | None,
+    task: str | None,
+    root: Path | None,
+    device: str,
+    warn: Callable[[str], None],
 ) -> Bank:
     """The outputs to calibrate on: the run's held-out ones, or those of its members on other data."""
     if spec is None:
@@ -38,10 +46,9 @@ def bank_for(
         return run.bank("heldout")
     where = pick_device(device)
     cascade = run.cascade(where)
-    data = load_data(spec, target=target, task=task, root=root)
+    data = load_for(run, spec, target=target, task=task, root=root, warn=warn)
     if run.method not in IMPORTED and data.fingerprint == run.manifest["data"]["fingerprint"]:
         raise DataError(f"the members were trained on {spec}: leave --data out to calibrate on its held-out samples")
-    data = as_run_expects(run, data)
     return bank_of(cascade, data.train, where, about={"split": "train", "fingerprint": data.fingerprint})
 
 

@@ -31,8 +31,9 @@ def drift(
 ) -> None:
     """Check whether new data still look like those an operating point was calibrated on; say when to recalibrate.
 
-    Compares where samples stop and how ready to stop they are; labels are not needed. Of a source its test samples
-    count. For a run made by `irene bank`, give a file with new outputs of its members.
+    Compares where samples stop and how ready to stop they are; labels are not needed. Of a source all samples count,
+    or its test samples alone where the run was trained or the point calibrated on the others. For a run made by
+    `irene bank`, give a file with new outputs of its members.
     """
     from irene.cli.drifting import check, show_drift
     from irene.devices import pick_device

@@ -13,12 +13,12 @@ from torch import Tensor
 from irene.bank import Bank
 from irene.calibration.drift import Drift, check_drift
 from irene.cli.inputs import find_files, read_rows
-from irene.cli.loading import load_data
+from irene.cli.loading import load_for
 from irene.cli.output import Output
 from irene.cli.tables import pairs
 from irene.data import Loader
 from irene.errors import DataError
-from irene.evaluation.banks import as_run_expects
+from irene.evaluation.banks import unseen_samples
 from irene.evaluation.numbers import plain
 from irene.imported import OUTPUTS
 from irene.run import Run
@@ -46,7 +46,7 @@ def check(
     cascade = run.cascade(device, point=name)
     parts = []
     for one in data:
-        for inputs in _inputs(run, one, device, target=target, task=task, root=root, warn=warn):
+        for inputs in _inputs(run, name, one, device, target=target, task=task, root=root, warn=warn):
             parts.append(cascade.predict(inputs.to(device)))
     if not parts:
         raise DataError(f"{', '.join(data)}: holds no samples to check")
@@ -83,6 +83,7 @@ def _outputs(run: Run, path: Path) -> Bank:
 
 def _inputs(
     run: Run,
+    name: str,
     one: str,
     device: torch.device,
     *,
@@ -97,6 +98,7 @@ def _inputs(
         for rows in read_rows(find_files([path], about), about, batch_size=BATCH, warn=warn):
             yield rows.inputs
         return
-    loaded = as_run_expects(run, load_data(one, target=target, task=task, root=root))
-    for batch in Loader(loaded.test, batch_size=BATCH, device=device, shuffle=False).epoch(0):
-        yield batch.inputs
+    loaded = load_for(run, one, target=target, task=task, root=root, warn=warn)
+    for samples in unseen_samples(run, loaded, name)[1]:
+        for batch in Loader(samples, batch_size=BATCH, device=device, shuffle=False).epoch(0):
+            yield batch.inputs

@@ -12,7 +12,9 @@ from irene.cli.params import Device, Json, Point, Root, RunFolder, Source, Targe
 
 def evaluate(
     folder: RunFolder,
-    split: Annotated[str, typer.Option(help="Which of the run's samples: test or heldout.")] = "test",
+    split: Annotated[
+        str | None, typer.Option(help="Which of the run's samples: test, the default, or heldout; of --data, test.")
+    ] = None,
     point: Point = None,
     data: Source = None,
     target: Target = None,
@@ -24,9 +26,10 @@ def evaluate(
     """Show how good a run is and what it costs, with its own policy or at an operating point.
 
     The figures are replayed from the outputs the run saved, without running a model. With --data the members run
-    on the test samples of that data instead.
+    on that data instead: on all samples of it, or on its test samples alone where the run was trained or the point
+    calibrated on the others.
     """
-    from irene.cli.loading import load_data
+    from irene.cli.loading import load_for
     from irene.cli.point_tables import summary
     from irene.cli.tables import every_figure
     from irene.devices import pick_device
@@ -40,17 +43,18 @@ def evaluate(
         if data is None:
             if target is not None or task is not None or root is not None:
                 raise OptionError("--target, --task and --root say how to read --data: give it too")
-            shown = evaluation.evaluate(run, split, point=point).figures
-            value |= {"data": run.manifest["data"]["data"], "split": split, split: shown}
+            split = split or "test"
+            replayed = evaluation.evaluate(run, split, point=point)
+            name, samples, shown = run.manifest["data"]["data"], len(replayed.bank), replayed.figures
         else:
-            if split != "test":
-                raise OptionError(f"--data is evaluated on its test samples, got --split {split}")
-            loaded = load_data(data, target=target, task=task, root=root)
-            shown = evaluation.evaluate_on(run, loaded, pick_device(device), point=point)
-            value |= {"data": loaded.name, "split": split, split: shown}
+            if split not in (None, "test"):
+                raise OptionError(f"of --data only the test samples can be named: leave out --split {split}")
+            loaded = load_for(run, data, target=target, task=task, root=root, warn=output.warn)
+            judged = evaluation.evaluate_on(run, loaded, pick_device(device), point=point, test_only=split is not None)
+            name, split, samples, shown = loaded.name, judged.split, judged.samples, judged.figures
+        value |= {"data": name, "split": split, "samples": samples, split: shown}
         if point is not None:
             value["point"] = summary(run.point(point))
-        table = every_figure(
-            shown, title=f"{run.method}{f' at {point}' if point else ''} on {value['data']}, {split} samples"
-        )
+        which = f"all {samples:,} samples" if split == "all" else f"{samples:,} {split} samples"
+        table = every_figure(shown, title=f"{run.method}{f' at {point}' if point else ''} on {name}, {which}")
         output.result(value, lambda screen: screen.print(table))

@@ -15,7 +15,8 @@ from irene.cli.input_arrays import as_samples
 from irene.data import Column
 from irene.data.cells import Cells, check_names
 from irene.data.images import read_image
-from irene.data.table import Unseen, encode
+from irene.data.like import Unseen
+from irene.data.table import encode
 from irene.errors import DataError, MissingExtraError
 
 

@@ -16,8 +16,9 @@ from torch import Tensor
 from irene.cli.input_arrays import read_npz
 from irene.cli.input_parquet import read_parquet
 from irene.data import Column
-from irene.data.images import EXTENSIONS, read_image
-from irene.data.table import Unseen, read_features
+from irene.data.images import EXTENSIONS, find_images, is_image, read_image
+from irene.data.like import Unseen
+from irene.data.table import read_features
 from irene.errors import DataError
 
 _KINDS = "images, folders of images, .npz, .csv or .parquet files"
@@ -34,11 +35,6 @@ class Rows:
 def shown(path: Path) -> str:
     """A file's name as text that every format can hold: bytes of it that are no UTF-8 are written as \\xff."""
     return str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
-
-
-def is_image(path: Path) -> bool:
-    """Whether a file's name is that of an image."""
-    return path.suffix.lower() in EXTENSIONS
 
 
 def find_files(paths: Sequence[Path], about: dict[str, Any]) -> list[Path]:
@@ -69,11 +65,7 @@ def read_rows(
 
 
 def _images_in(folder: Path) -> list[Path]:
-    named = sorted(filter(is_image, folder.rglob("*")))
-    for file in named:
-        if file.is_symlink() and not file.exists():
-            raise DataError(f"{file} is a link to nothing: mend or remove it")
-    images = [file for file in named if file.is_file()]
+    images = find_images(folder)
     if not images:
         raise DataError(f"{folder} holds no images: expected some of {', '.join(sorted(EXTENSIONS))}")
     return images

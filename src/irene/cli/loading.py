@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from irene.data import Data, load
+from irene.data.like import Like
+from irene.evaluation.banks import as_run_expects, like_training
+from irene.run import Run
 
 
-def load_data(spec: str, *, target: str | None, task: str | None, root: Path | None) -> Data:
+def load_data(spec: str, *, target: str | None, task: str | None, root: Path | None, like: Like | None = None) -> Data:
     """The data set the flags name.
 
     The test samples of a source that comes without any are cut by a fixed seed and not by --seed, so that runs
     of different seeds are about the same test samples.
     """
     given: dict[str, Any] = {"task": task}  # `load` says what a task may be
-    return load(spec, target=target, root=root, **given)
+    return load(spec, target=target, root=root, like=like, **given)
+
+
+def load_for(
+    run: Run, spec: str, *, target: str | None, task: str | None, root: Path | None, warn: Callable[[str], None]
+) -> Data:
+    """The data set the flags name, read as the run takes it; `warn` is told of categories not seen in training."""
+    like = like_training(run, lambda column, words: warn(words))
+    return as_run_expects(run, load_data(spec, target=target, task=task, root=root, like=like))

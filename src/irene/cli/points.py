@@ -1,18 +1,31 @@
-"""`irene points`: the operating points of a run."""
+"""`irene points`: the operating points of a run, to list or to delete."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+import typer
 
 from irene.cli.output import speaking
 from irene.cli.params import Json, RunFolder
 
 
-def points(folder: RunFolder, json: Json = False) -> None:
+def points(
+    folder: RunFolder,
+    delete: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Delete the point of this name, then list the others.")
+    ] = None,
+    json: Json = False,
+) -> None:
     """List the operating points of a run: what was asked, and what each is expected to show."""
     from irene.cli.point_tables import points_table, summary
     from irene.run import Run
 
     with speaking(json) as output:
         run = Run.open(folder)
+        if delete is not None:
+            run.delete_point(delete)
+            output.console.print(f"deleted {delete}", markup=False, highlight=False)
         found = [run.point(name) for name in run.points]
         table = points_table(found, title=f"operating points of {folder}")
         value = {"run": str(folder), "points": [summary(point) for point in found]}

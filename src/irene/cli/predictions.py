@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from irene.cascade import Cascade
-from irene.cli.inputs import Rows, is_image, read_rows
+from irene.cli.inputs import Rows, read_rows
+from irene.data.images import is_image
 from irene.errors import OptionError
 from irene.halting.skipping import Router
 from irene.models import Member

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from irene.data.fingerprint import data_fingerprint
 from irene.data.lazy import channels_first
+from irene.data.like import Like
 from irene.data.samples import Augment, Column, Data, Samples
 from irene.data.stratify import take_aside
 from irene.data.targets import as_array, encode_targets
@@ -58,25 +59,27 @@ def from_arrays(
     test_fraction: float = 0.2,
     seed: int = 0,
     augment: Augment | None = None,
+    like: Like | None = None,
 ) -> Data:
     """Data from arrays or tensors; without test arrays a stratified test set is set aside.
 
-    Whole-number or text targets mean classification and fractions regression, unless `task` says otherwise.
-    `classes` names the classes (or the values, for regression).
+    Whole-number or text targets mean classification and fractions regression, unless `task` says otherwise, or `like`
+    for a model that is there already. `classes` names the classes (or the values, for regression).
     """
+    task, learnt = task or (like.task if like else None), like is None
     if (x_test is None) != (y_test is None):
         raise DataError("x_test and y_test must come together: give both or neither")
     inputs, targets = as_inputs(x), as_array(y)
     _check_lengths(name, inputs, targets)
     if x_test is None:
-        encoded = encode_targets(targets, targets[:0], task=task, classes=classes)
-        stay, aside = take_aside(encoded.train, aside_count(len(inputs), test_fraction), seed)
+        encoded = encode_targets(targets, targets[:0], task=task, classes=classes, learnt=learnt)
+        stay, aside = take_aside(encoded.train, aside_count(len(inputs), test_fraction), seed, fewer=not learnt)
         everything = Samples(inputs, encoded.train, torch.arange(len(inputs)))
         train, test = everything.subset(stay), everything.subset(aside)
     else:
         test_inputs, test_targets = as_inputs(x_test), as_array(y_test)
         _check_lengths(f"{name} (test)", test_inputs, test_targets)
-        encoded = encode_targets(targets, test_targets, task=task, classes=classes)
+        encoded = encode_targets(targets, test_targets, task=task, classes=classes, learnt=learnt)
         train = Samples(inputs, encoded.train, torch.arange(len(inputs)))
         test = Samples(test_inputs, encoded.test, torch.arange(len(test_inputs)) + len(inputs))
     return in_memory(name=name, task=encoded.task, train=train, test=test, classes=encoded.classes, augment=augment)

@@ -14,8 +14,9 @@ from torch.utils.data import Dataset
 
 from irene.data.arrays import aside_count, in_memory
 from irene.data.datasets import lazily_read
-from irene.data.images import EXTENSIONS, read_header, read_image
+from irene.data.images import find_images, read_header, read_image
 from irene.data.lazy import LazyInputs
+from irene.data.like import Like
 from irene.data.samples import Data, Samples
 from irene.data.stratify import take_aside
 from irene.data.targets import Targets, encode_targets
@@ -45,10 +46,18 @@ class _Found:
     labels: list[str]
 
 
-def from_folder(path: str | Path, *, size: int | None = None, test_fraction: float = 0.2, seed: int = 0) -> Data:
+def from_folder(
+    path: str | Path,
+    *,
+    size: int | None = None,
+    test_fraction: float = 0.2,
+    seed: int = 0,
+    like: Like | None = None,
+) -> Data:
     """Data from PATH/CLASS/image files, or PATH/train/CLASS and PATH/test/CLASS.
 
-    Images of different sizes are resized to the size most training images have, or to `size` pixels square.
+    Images of different sizes are resized to the size most training images have, or to `size` pixels square, or for a
+    model that is there already to what it takes. Links to folders are followed.
     Sets of up to 256 MiB of pixels are kept in memory; larger ones are read as batches need them.
     """
     path = Path(path)
@@ -59,14 +68,18 @@ def from_folder(path: str | Path, *, size: int | None = None, test_fraction: flo
     apart = (path / "train").is_dir() and (path / "test").is_dir()
     found = _find(path / "train") if apart else _find(path)
     tests = _find(path / "test") if apart else _Found([], [])
-    targets = encode_targets(np.array(found.labels), np.array(tests.labels, dtype=np.str_))
+    targets = encode_targets(np.array(found.labels), np.array(tests.labels, dtype=np.str_), learnt=like is None)
     paths = found.paths + tests.paths
-    shape = _common_shape(paths, len(found.paths), size)
+    if like is not None and len(like.shape) == 3:
+        channels, height, width = like.shape
+        shape = channels, height, width
+    else:
+        shape = _common_shape(paths, len(found.paths), size)
     samples = _samples(paths, torch.cat([targets.train, targets.test]), shape)
     if apart:
         stay, aside = torch.arange(len(found.paths)), torch.arange(len(found.paths), len(paths))
     else:
-        stay, aside = take_aside(targets.train, aside_count(len(paths), test_fraction), seed)
+        stay, aside = take_aside(targets.train, aside_count(len(paths), test_fraction), seed, fewer=like is not None)
     return _data(path, targets, samples, stay, aside, paths)
 
 
@@ -76,7 +89,7 @@ def _find(folder: Path) -> _Found:
     for child in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if not child.is_dir() or child.name.startswith("."):
             continue
-        files = [file for file in child.rglob("*") if file.suffix.lower() in EXTENSIONS and file.is_file()]
+        files = find_images(child)
         if not files:
             raise DataError(f"class folder {child} holds no images: add some or remove the folder")
         files.sort(key=lambda file: file.relative_to(folder).as_posix())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -18,6 +20,40 @@ _GREY = ("1", "L")
 _EIGHT_BITS = (*_GREY, "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV", "LAB")
 _ORIENTATION = 0x0112
 _UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+
+
+def is_image(path: Path) -> bool:
+    """Whether a file's name is that of an image."""
+    return path.suffix.lower() in EXTENSIONS
+
+
+def find_images(folder: Path) -> list[Path]:
+    """The image files in a folder and in all folders in it, links to folders among them, by name.
+
+    What cannot be looked into is an error, and so is a link to nothing where an image or a folder may be meant.
+    """
+    return sorted(_images_below(folder, frozenset()))
+
+
+def _images_below(folder: Path, around: frozenset[tuple[int, int]]) -> Iterator[Path]:
+    """The images below a folder, unless it is one of those `around` it, to which a link has led back."""
+    try:
+        state = folder.stat()
+        here = (state.st_dev, state.st_ino)
+        if here in around:
+            return
+        with os.scandir(folder) as entries:
+            found = [(folder / entry.name, entry.is_dir(), entry.is_file()) for entry in entries]
+    except OSError as error:
+        where = error.filename or folder
+        raise DataError(f"{where} cannot be read ({error.strerror}): change who may, or take it away") from error
+    for path, is_folder, is_file in found:
+        if is_folder:
+            yield from _images_below(path, around | {here})
+        elif is_file and is_image(path):
+            yield path
+        elif path.is_symlink() and not path.exists() and (is_image(path) or not path.suffix):
+            raise DataError(f"{path} is a link to nothing: mend or remove it")
 
 
 @dataclass(frozen=True)

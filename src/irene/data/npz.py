@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from irene.data.arrays import from_arrays
+from irene.data.like import Like
 from irene.data.samples import Data
 from irene.data.targets import Array
 from irene.errors import DataError
 from irene.types import Task
 
 
-def from_npz(path: str | Path, *, task: Task | None = None, seed: int = 0) -> Data:
+def from_npz(path: str | Path, *, task: Task | None = None, seed: int = 0, like: Like | None = None) -> Data:
     """Data from the arrays of a .npz file; an array `classes` may name the classes."""
     path = Path(path)
     arrays = _read(path)
@@ -37,6 +38,7 @@ def from_npz(path: str | Path, *, task: Task | None = None, seed: int = 0) -> Da
         name=f"npz:{path.name}",
         classes=None if names is None else [str(name) for name in names],
         seed=seed,
+        like=like,
     )
 
 

@@ -12,6 +12,7 @@ from irene.data.bundled import diabetes, digits
 from irene.data.cifar import CIFAR10, CIFAR100, read_cifar
 from irene.data.datasets import from_datasets
 from irene.data.folder import from_folder
+from irene.data.like import Like
 from irene.data.npz import from_npz
 from irene.data.samples import Data
 from irene.data.table import from_csv
@@ -43,6 +44,7 @@ def load(
     root: str | Path | None = None,
     size: int | None = None,
     seed: int = 0,
+    like: Like | None = None,
 ) -> Data:
     """Load a data set.
 
@@ -51,12 +53,13 @@ def load(
     (x, y, x_test, y_test), or a Data, which is returned as it is. `target` is the column a csv is to predict,
     `task` overrides what the targets suggest, `root` is where the CIFAR folders lie, `size` the side in
     pixels that images of a folder are resized to. `seed` cuts the test set off sources that come without one.
+    `like` says how files are read for a model that is there already.
     """
     if task is not None and task not in TASKS:
         raise OptionError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
     given = {key: value for key, value in {"target": target, "task": task, "size": size}.items() if value is not None}
     if isinstance(spec, str):
-        return _load_named(spec, given, root, seed)
+        return _load_named(spec, given, root, seed, like)
     if isinstance(spec, Data):
         _refuse(given, "a loaded data set", ())
         return spec
@@ -74,15 +77,15 @@ def load(
     )
 
 
-def _load_named(spec: str, given: dict[str, Any], root: str | Path | None, seed: int) -> Data:
+def _load_named(spec: str, given: dict[str, Any], root: str | Path | None, seed: int, like: Like | None) -> Data:
     kind, _, path = spec.partition(":")
     if kind in _OPTIONS_OF and path:
         _refuse(given, spec, _OPTIONS_OF[kind])
         if kind == "folder":
-            return from_folder(path, seed=seed, size=given.get("size"))
+            return from_folder(path, seed=seed, size=given.get("size"), like=like)
         if kind == "npz":
-            return from_npz(path, seed=seed, task=given.get("task"))
-        return from_csv(path, seed=seed, target=given.get("target"), task=given.get("task"))
+            return from_npz(path, seed=seed, task=given.get("task"), like=like)
+        return from_csv(path, seed=seed, target=given.get("target"), task=given.get("task"), like=like)
     if spec not in SOURCES or ":" in spec:
         raise OptionError(f"unknown data {spec!r}: expected one of {', '.join(SOURCES)}")
     _refuse(given, spec, ())

@@ -45,13 +45,15 @@ def quotas(sizes: list[int], count: int) -> list[int]:
     return given
 
 
-def take_aside(targets: Tensor, count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Positions that stay and positions of `count` samples that go aside, both ascending."""
+def take_aside(targets: Tensor, count: int, seed: int, *, fewer: bool = False) -> tuple[Tensor, Tensor]:
+    """Positions that stay and positions of `count` samples that go aside, or `fewer` if need be, both ascending."""
     random = _random(seed)
-    if count == 0:
-        return torch.arange(len(targets)), torch.arange(0)
     groups = _groups(targets)
     most = len(targets) - len(groups)
+    if fewer:
+        count = min(count, most)
+    if count == 0:
+        return torch.arange(len(targets)), torch.arange(0)
     if count > most:
         raise DataError(
             f"{count} of {len(targets)} samples cannot be set aside: at most {most}, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from irene.data.arrays import aside_count, in_memory
 from irene.data.cells import Cells, holds_text, is_missing, meaning, numbers, read_cells
+from irene.data.like import Like, Unseen
 from irene.data.samples import Column, Data, Samples
 from irene.data.stratify import take_aside
 from irene.data.targets import Array, encode_targets
@@ -19,8 +20,6 @@ from irene.types import Task
 
 FEW_VALUES = 20  # whole numbers with no more distinct values than this are taken as classes
 MOST_CATEGORIES = 1000
-Unseen = Callable[[str, str], None]
-"""Is told of a text that is none of a column's categories: the column's name, and words that say where it stands."""
 
 
 def from_csv(
@@ -30,12 +29,14 @@ def from_csv(
     task: Task | None = None,
     test_fraction: float = 0.2,
     seed: int = 0,
+    like: Like | None = None,
 ) -> Data:
     """Data from a comma-separated file; `target` names the column to predict.
 
     A target of text, or of whole numbers with 20 distinct values or fewer, means classification, any other
     regression, unless `task` says so. Categories of text columns are those of the training rows; a text seen
-    only elsewhere becomes all zeros, unless it is one of them in another spelling, such as True for true.
+    only elsewhere becomes all zeros, unless it is one of them in another spelling, such as True for true. The task
+    and the categories of a model that is there already are given by `like`.
     """
     cells = read_cells(Path(path))
     if target is None or target not in cells.names:
@@ -45,12 +46,14 @@ def from_csv(
     names = [name for name in cells.names if name != target]
     if not names:
         raise DataError(f"{cells.path} has only the column {target!r}: expected columns to predict it from")
-    raw, found = _target(cells, target, task)
+    raw, found = _target(cells, target, task or (like.task if like else None))
     classes = None if found == "classification" else (target,)
-    targets = encode_targets(raw, raw[:0], task=found, classes=classes)
-    stay, aside = take_aside(targets.train, aside_count(len(raw), test_fraction), seed)
-    columns = tuple(_column(cells, name, stay.tolist()) for name in names)
-    everything = Samples(encode(cells, columns), targets.train, torch.arange(len(raw)))
+    targets = encode_targets(raw, raw[:0], task=found, classes=classes, learnt=like is None)
+    stay, aside = take_aside(targets.train, aside_count(len(raw), test_fraction), seed, fewer=like is not None)
+    columns = like.columns if like else ()
+    columns = columns or tuple(_column(cells, name, stay.tolist()) for name in names)
+    inputs = encode(cells, columns, unseen=like.unseen if like else None)
+    everything = Samples(inputs, targets.train, torch.arange(len(raw)))
     return in_memory(
         name=f"csv:{cells.path.name}",
         task=targets.task,

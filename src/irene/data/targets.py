@@ -38,15 +38,23 @@ def infer_task(targets: Array) -> Task:
 
 
 def encode_targets(
-    train: Array, test: Array, *, task: Task | None = None, classes: Sequence[str] | None = None
+    train: Array,
+    test: Array,
+    *,
+    task: Task | None = None,
+    classes: Sequence[str] | None = None,
+    learnt: bool = True,
 ) -> Targets:
-    """Train and test targets for the task, which is told by the type of the targets unless it is given."""
+    """Train and test targets for the task, which is told by the type of the targets unless it is given.
+
+    Classes are to be learnt, which takes two samples of each, unless `learnt` says that they are known already.
+    """
     if task is not None and task not in TASKS:
         raise OptionError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
     task = task or infer_task(train)
     if task == "regression":
         return _values(train, test, classes)
-    return _classes(_one_column(train), _one_column(test), classes)
+    return _classes(_one_column(train), _one_column(test), classes, learnt)
 
 
 def _values(train: Array, test: Array, names: Sequence[str] | None) -> Targets:
@@ -69,7 +77,7 @@ def _values(train: Array, test: Array, names: Sequence[str] | None) -> Targets:
     return Targets("regression", torch.from_numpy(parts[0]), torch.from_numpy(parts[1]), names)
 
 
-def _classes(train: Array, test: Array, names: Sequence[str] | None) -> Targets:
+def _classes(train: Array, test: Array, names: Sequence[str] | None, learnt: bool) -> Targets:
     train, test = _labels(train), _labels(test)
     if names and train.dtype.kind != "U":
         known: Array = np.arange(len(names))  # whole numbers are indices into the given names
@@ -80,7 +88,8 @@ def _classes(train: Array, test: Array, names: Sequence[str] | None) -> Targets:
         place = np.array([list(names).index(str(name)) for name in known])
         parts = [place[part] for part in parts]
     classes = tuple(names) if names else tuple(str(value) for value in known)
-    check_classes(parts[0], classes)
+    if learnt:
+        check_classes(parts[0], classes)
     return Targets("classification", torch.from_numpy(parts[0]), torch.from_numpy(parts[1]), classes)
 
 

@@ -1,4 +1,4 @@
-"""Banks of data that a run was not trained on: every member's outputs on it."""
+"""Data that a run was not trained on: read as the run takes it, and every member's outputs on it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import torch
 
 from irene.bank import Bank, outputs_of, refuse_probabilities
 from irene.cascade import Cascade
-from irene.data import Data, Loader, Samples
+from irene.data import Column, Data, Loader, Samples
 from irene.data.classes import align_classes
+from irene.data.like import Like, Unseen
 from irene.errors import DataError
 from irene.run import Run
 
@@ -29,6 +30,13 @@ def bank_of(cascade: Cascade, samples: Samples, device: torch.device | str, *, a
     )
 
 
+def like_training(run: Run, unseen: Unseen | None = None) -> Like:
+    """How data is read for a run: as what it was trained on; `unseen` is told of categories that were not there."""
+    about = run.manifest["data"]
+    columns = tuple(Column.from_dict(column) for column in about.get("columns", []))
+    return Like(task=run.task, shape=tuple(about["shape"]), columns=columns, unseen=unseen)
+
+
 def as_run_expects(run: Run, data: Data) -> Data:
     """The data with the classes numbered as the run's are; an error where it means something else to the run."""
     about = run.manifest["data"]
@@ -41,3 +49,14 @@ def as_run_expects(run: Run, data: Data) -> Data:
     if [column.to_dict() for column in data.columns] != about.get("columns", []):
         raise DataError(f"{data.name} has other columns or categories than the table {run.path} was trained on")
     return align_classes(data, about["classes"])
+
+
+def unseen_samples(run: Run, data: Data, point: str | None = None) -> tuple[str, tuple[Samples, ...]]:
+    """What of data a run may be judged by: "all", or "test" where the others were trained or the point calibrated on.
+
+    Data is known by its fingerprint.
+    """
+    known = {run.manifest["data"]["fingerprint"]}
+    if point is not None:
+        known.add(run.point(point).data["fingerprint"])
+    return ("test", (data.test,)) if data.fingerprint in known else ("all", (data.train, data.test))

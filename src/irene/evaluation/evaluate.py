@@ -16,7 +16,7 @@ from irene.calibration import frontier as calibration
 from irene.data import Data, Loader
 from irene.errors import DataError
 from irene.evaluation import metrics
-from irene.evaluation.banks import as_run_expects
+from irene.evaluation.banks import as_run_expects, unseen_samples
 from irene.halting.policy import Policy
 from irene.run import Run
 from irene.types import Cost, Prediction, Task
@@ -38,6 +38,15 @@ class Evaluation:
     def stops_early(self) -> bool:
         """Whether some sample was spared a member."""
         return bool(self.figures["cost"] < self.bank.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnData:
+    """The figures of a run on data that was read for it: on `all` of it, or on its `test` samples."""
+
+    split: str
+    samples: int
+    figures: dict[str, Any]
 
 
 def evaluate(run: Run, split: str = "test", *, point: str | None = None) -> Evaluation:
@@ -64,16 +73,24 @@ def evaluate_on(
     device: torch.device | str = "cpu",
     *,
     point: str | None = None,
+    test_only: bool = False,
     batch_size: int = 1024,
-) -> dict[str, Any]:
-    """The figures of a run on the test samples of any data that looks like what it was trained on."""
+) -> OnData:
+    """The figures of a run on data that looks like what it was trained on.
+
+    All samples count, or its test samples alone: where the run was trained or the point calibrated on the others, and
+    with `test_only`.
+    """
     predictor = run.predictor(device, point=point)
     data = as_run_expects(run, data)
-    loader = Loader(data.test, batch_size=batch_size, device=device, shuffle=False)
-    parts = [predictor.predict(batch.inputs) for batch in loader.epoch(0)]
+    split, judged = ("test", (data.test,)) if test_only else unseen_samples(run, data, point)
+    loaders = [Loader(samples, batch_size=batch_size, device=device, shuffle=False) for samples in judged]
+    parts = [predictor.predict(batch.inputs) for loader in loaders for batch in loader.epoch(0)]
     if not parts:
         raise DataError(f"{data.name} has no test samples to evaluate on: use data with a test part")
-    return figures_of(Prediction.cat(parts).cpu(), data.test.targets, predictor.costs, run.gate_cost)
+    targets = torch.cat([samples.targets for samples in judged])
+    figures = figures_of(Prediction.cat(parts).cpu(), targets, predictor.costs, run.gate_cost)
+    return OnData(split=split, samples=len(targets), figures=figures)
 
 
 def figures_of(

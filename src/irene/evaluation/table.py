@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -104,6 +105,11 @@ def make_table(runs: Sequence[Run], *, reference: str | None = None, split: str 
     """
     if not runs:
         raise RunError("there is nothing to compare: give at least one run")
+    known: set[Path] = set()
+    for run in runs:
+        if run.path.resolve() in known:
+            raise OptionError(f"{run.path} is given twice: name each run once, as it would count as another seed")
+        known.add(run.path.resolve())
     evaluations = [evaluate.evaluate(run, split) for run in runs]
     first = evaluations[0]
     for other in evaluations[1:]:

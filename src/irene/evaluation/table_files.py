@@ -11,7 +11,7 @@ from pathlib import Path
 
 from irene.evaluation.numbers import NONE, plain, si
 from irene.evaluation.table import Gain, Row, Spread, Table, as_dict
-from irene.files import write_atomically, write_json
+from irene.files import check_room, write_atomically, write_json
 
 HEADS = {
     "accuracy": "accuracy %",
@@ -69,6 +69,7 @@ def note(table: Table) -> str:
 
 def write_table(table: Table, folder: Path) -> list[Path]:
     """Write table.csv, .json, .md and .tex into a folder."""
+    check_room(folder / "table.csv")
     texts = {"csv": as_csv, "md": as_markdown, "tex": as_latex}
     for ending, render in texts.items():
         write_atomically(folder / f"table.{ending}", render(table).encode())

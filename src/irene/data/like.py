@@ -1,0 +1,22 @@
+"""How data is read for a model that is there already: as the data that it was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from irene.data.samples import Column
+from irene.types import Task
+
+Unseen = Callable[[str, str], None]
+"""Is told of a text that is none of a column's categories: the column's name, and words that say where it stands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Like:
+    """What is settled about data before it is read; as nothing is trained on it, a class may have a single sample."""
+
+    task: Task
+    shape: tuple[int, ...]  # of a sample; images are resized to it
+    columns: tuple[Column, ...] = ()  # of a table
+    unseen: Unseen | None = None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -152,6 +153,15 @@ def test_a_method_that_does_not_learn_when_to_stop_needs_no_held_out_slice(tmp_p
     assert sizes == {"default": 30, "asked": 24}
 
 
+@pytest.mark.parametrize("method", ["irene", "woc"])
+def test_every_method_that_needs_held_out_samples_gives_way_without_them(method: str) -> None:
+    x, y = points(120)
+    with pytest.warns(UserWarning, match=f"24 {FEW}"):
+        model = quick(method=method).fit(x, y)
+    assert isinstance(model.cascade_.rule.policy, Never)
+    assert quick(method=method, heldout=LEAST_HELDOUT).fit(x, y).figures_["heldout"]["accuracy"] > 0.6
+
+
 def test_a_mixture_of_experts_is_an_estimator_too() -> None:
     x, y = points()
     model = quick(method="moe").fit(x, y)
@@ -219,6 +229,23 @@ def test_a_regressor_stops_early_and_answers_in_the_units_of_its_targets() -> No
     assert model.figures_["heldout"]["cost"] == pytest.approx(1.5, abs=2 / LEAST_HELDOUT)
     assert 1 < model.members_used(x).mean() < 2.5
     assert model.n_outputs_ == 1
+
+
+@pytest.mark.parametrize("method", ["average", "irene"])
+def test_the_units_of_targets_do_not_matter(method: str) -> None:
+    """One of the two targets is the same everywhere: it is answered as it is, and takes nothing from the other."""
+    x, y = curve()
+    targets = np.stack([y, np.full_like(y, 0.1)], 1)
+    found = []
+    for unit in (1.0, 1e-6, 1e-10, 1e6):
+        model = IreneRegressor(method, members=2, cost=1.5, epochs=5, device="cpu", random_state=0)
+        values = model.fit(x, unit * targets).predict(x) / unit
+        np.testing.assert_allclose(values[:, 1], 0.1, rtol=1e-6)
+        found.append((r2_score(y, values[:, 0]), model.members_used(x).mean()))
+    assert found[0][0] > 0.5
+    for score, members in found[1:]:
+        assert score == pytest.approx(found[0][0], abs=0.01)
+        assert members == pytest.approx(found[0][1], abs=0.05)
 
 
 def test_a_regressor_of_several_values() -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def test_content_and_digest(tmp_path: Path) -> None:
     assert [item.name for item in path.parent.iterdir()] == ["file.bin"]
 
 
-@pytest.mark.parametrize("where", ["fsync", "replace", "chmod"])
+@pytest.mark.parametrize("where", ["fsync", "replace"])
 def test_a_failure_leaves_the_old_content_and_no_other_file(
     tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,18 +96,71 @@ def test_numbers_that_json_lacks_become_null(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == {"a": None, "b": [None, 1.5], "c": [1, None], "3": {"d": None}}
 
 
-def test_a_locked_file_is_for_one_until_it_is_closed(tmp_path: Path) -> None:
-    first = files.locked(tmp_path / "lock")
-    assert first is not None
-    assert files.locked(tmp_path / "lock") is None
-    first.close()
-    again = files.locked(tmp_path / "lock")
-    assert again is not None
-    again.close()
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+def test_a_file_is_for_those_whom_the_umask_allows(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        files.write_atomically(tmp_path / "new" / "file", b"content")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new" / "file").stat().st_mode & 0o777 == mode
 
 
-def test_everybody_gets_the_file_where_there_are_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_is_for_one_until_the_block_ends_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    for _ in range(2):
+        with files.locked(path) as first, files.locked(path) as second:
+            assert (first, second) == (True, False)
+            assert path.exists()
+        assert not path.exists()
+    with pytest.raises(KeyError), files.locked(path):
+        raise KeyError
+    assert not path.exists()
+
+
+COUNT = """
+import sys
+from pathlib import Path
+from irene.files import locked
+folder = Path(sys.argv[1])
+for _ in range(200):
+    with locked(folder / "lock", wait=True) as ours:
+        assert ours
+        number = int((folder / "number").read_text())
+        (folder / "number").write_text(str(number + 1))
+"""
+
+
+def test_those_who_wait_for_a_lock_come_one_after_the_other(tmp_path: Path) -> None:
+    """Also when the one before takes the file away that the next one has opened already."""
+    (tmp_path / "number").write_text("0")
+    command = [sys.executable, "-c", COUNT, str(tmp_path)]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], errors
+    assert (tmp_path / "number").read_text() == "600"
+    assert [path.name for path in tmp_path.iterdir()] == ["number"]
+
+
+def test_a_lock_that_was_moved_away_takes_no_other_with_it(tmp_path: Path) -> None:
+    """As when `irene predict` removes its folder, and the next call makes it anew before the lock ends."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with files.locked(folder / "lock") as ours:
+        assert ours
+        folder.rename(tmp_path / "elsewhere")
+        folder.mkdir()
+        with files.locked(folder / "lock") as theirs:
+            assert theirs
+    (folder / "lock").write_text("of another process")
+    with files.locked(folder / "lock"):
+        folder.rename(tmp_path / "gone")
+        folder.mkdir()
+        (folder / "lock").write_text("of another process")
+    assert (folder / "lock").read_text() == "of another process"
+
+
+def test_everybody_gets_the_lock_where_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    for file in [files.locked(tmp_path / "lock") for _ in range(2)]:
-        assert file is not None
-        file.close()
+    with files.locked(tmp_path / "lock") as first, files.locked(tmp_path / "lock") as second:
+        assert (first, second) == (True, True)

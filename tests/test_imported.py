@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from irene.bank import Bank
 from irene.data import Data
 from irene.errors import OptionError, RunError
+from irene.files import locked
 from irene.imported import IMPORTED, import_members, import_outputs
 from irene.run import Run
 
@@ -69,3 +70,24 @@ def test_outputs(make_bank: Callable[..., Bank], tmp_path: Path) -> None:
         import_outputs(make_bank(100), tmp_path / "run", name="elsewhere", split="test")
     with pytest.raises(OptionError, match="there are 3 labels"):
         import_outputs(bank, tmp_path / "other", name="elsewhere", labels=["a", "b", "c"])
+
+
+def test_outputs_join_what_others_have_written_meanwhile(
+    make_bank: Callable[..., Bank], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is read when nobody else writes it, and none does until the new outputs are in it."""
+    bank, path = make_bank(60), tmp_path / "run"
+    import_outputs(bank, path, name="elsewhere", split="heldout")
+    free: list[bool] = []
+    opened = Run.open
+
+    def look(folder: Path) -> Run:
+        with locked(path / "lock") as ours:
+            free.append(ours)
+        return opened(folder)
+
+    monkeypatch.setattr(Run, "open", look)
+    import_outputs(bank, path, name="elsewhere", split="test")
+    assert free == [False]
+    assert set(opened(path).manifest["banks"]) == {"heldout", "test"}
+    assert not (path / "lock").exists()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -118,7 +120,7 @@ def test_every_file_is_in_the_manifest_and_no_other_is_left(run_path: Path) -> N
 
 def test_a_run_never_overwrites_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("x")
-    with pytest.raises(RunError, match=r"exists already; give another --out$"):
+    with pytest.raises(RunError, match=r"exists already; give another folder \(--out\)$"):
         Run.create(tmp_path, ABOUT)
     with pytest.raises(RunError, match="exists already"):
         Run.create(tmp_path / "precious.txt", ABOUT)
@@ -265,6 +267,45 @@ def test_operating_points_live_in_the_run(run_path: Path, make_bank: Callable[..
     assert torch.equal(cascade.predict(inputs).outputs, expected.predict(inputs).outputs)
     assert torch.equal(cascade.predict(inputs).members_used, again.predictor(point="fast").predict(inputs).members_used)
     assert cascade.costs == COSTS
+
+
+def test_points_saved_by_two_who_opened_the_run_are_both_there(run_path: Path, make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(200, members=2)
+    first, second = Run.open(run_path), Run.open(run_path)
+    first.save_point(fit_policy(bank, "margin", cost=1.2, name="a"))
+    second.save_point(fit_policy(bank, "margin", cost=1.5, name="b"))
+    again = first.save_point(fit_policy(bank, "margin", cost=1.8, name="b"))
+    assert again.version == 2, "the other one's is counted"
+    assert Run.open(run_path).points == first.points == ("a", "b")
+    assert second.points == ("a", "b")
+    assert Run.open(run_path).point("b").asked["cost"] == 1.8
+
+
+SAVE = """
+import sys
+from dataclasses import replace
+from irene.halting.policies import Margin
+from irene.halting.rule import Aggregation
+from irene.runtime.recalibrate import as_trained
+from irene.run import Run
+run = Run.open(sys.argv[1])
+for number in range(10):
+    run.save_point(replace(as_trained(Margin(0.5), Aggregation.equal(2), run.task), name=f"{sys.argv[2]}-{number}"))
+"""
+
+
+def test_no_point_is_lost_where_processes_save_at_once(run_path: Path) -> None:
+    processes = [
+        subprocess.Popen([sys.executable, "-c", SAVE, str(run_path), name], stderr=subprocess.PIPE, text=True)
+        for name in ("left", "right")
+    ]
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
+    run = Run.open(run_path)
+    assert set(run.points) == {f"{name}-{number}" for name in ("left", "right") for number in range(10)}
+    for name in run.points:
+        assert run.point(name).name == name
+    assert not (run_path / "lock").exists()
 
 
 def test_a_device_that_is_not_there_is_refused(run_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,15 +59,6 @@ def add_corrupted(run: Run, job: Job, data: Data, count: int) -> None:
     run.write()
 
 
-@contextmanager
-def claimed(path: Path) -> Iterator[bool]:
-    """Whether no other process holds this file; it is ours until the block ends, or this process."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = locked(path)
-    with file or nullcontext():
-        yield file is not None
-
-
 def file_name(job: Job) -> str:
     """The name of a job's folder and tars: letters, digits, '.', '_' and '-' alone."""
     return job.name.replace("+", "-")
@@ -99,6 +88,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--only", nargs="*", default=[], help="names of jobs, or parts of them")
     arguments = parser.parse_args()
+    arguments.runs.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     longest = 0.0
     for job in [job for name in arguments.jobs for job in JOBS[name]]:
@@ -108,8 +98,9 @@ def main() -> None:
         if begun - started + longest > 60 * arguments.minutes:
             print(f"out of time before {job.name}", flush=True)
             break
-        with claimed(arguments.runs / f"{file_name(job)}.lock") as free:
-            if not free:
+        # Beside the run, which `train` locks for itself: who has a job also corrupts and packs alone.
+        with locked(arguments.runs / f"{file_name(job)}.lock") as ours:
+            if not ours:
                 continue
             data = load_named(job.dataset, arguments.data)
             run = do(job, data, arguments.runs)

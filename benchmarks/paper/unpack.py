@@ -52,6 +52,8 @@ def whole(folder: Path) -> Run:
         raise SystemExit(
             f"{folder.name}: {missing[0]} is not in these tars; unpack all of NAME.weights*.tar.gz together"
         )
+    for split, entry in manifest["banks"].items():
+        entry["file"] = f"banks/{split}.safetensors"  # in tars, also where a run had replaced it (see irene.run)
     for kind in ("banks", "points"):
         found = manifest.get(kind, {})
         manifest[kind] = {name: entry for name, entry in found.items() if (folder / entry["file"]).exists()}

@@ -121,7 +121,7 @@ class _Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             samples = 0
         if samples >= LEAST_HELDOUT:
             return self.method, self.heldout
-        if self._method_options(self.method) is None:
+        if self.method not in METHODS or not METHODS[self.method].needs_heldout:
             return self.method, 0 if self.heldout is None else self.heldout
         warnings.warn(
             f"{samples} held-out samples are too few to learn when to stop, at least {LEAST_HELDOUT} are needed: "

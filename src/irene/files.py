@@ -7,7 +7,10 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Any
 
 from irene.errors import OptionError
@@ -15,24 +18,35 @@ from irene.errors import OptionError
 
 def write_atomically(path: Path, content: bytes) -> str:
     """Write a file by way of a temporary one, fsync and rename; return the content's SHA-256."""
+    with taking_the_place_of(path) as file:
+        file.write(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+@contextmanager
+def taking_the_place_of(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to, which takes its name when the block ends well, and is then on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = draft_of(path)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        with temporary.open("xb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
-    return hashlib.sha256(content).hexdigest()
+
+
+def draft_of(path: Path) -> Path:
+    """A hidden name beside a path, for what is to take its place once it is whole."""
+    return path.with_name(f".{path.name}.{token_hex(4)}")
 
 
 def check_writable(path: Path) -> None:
@@ -55,22 +69,43 @@ def check_room(path: Path) -> None:
         raise OptionError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def locked(path: Path) -> IO[str] | None:
-    """A file that no other process has locked, made if need be; None where one has.
+@contextmanager
+def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Whether no other process holds the lock of this name: a file, there as long as somebody holds it.
 
-    The lock ends when the file is closed, and with the process. Where there are no locks, everybody gets the file.
+    It is ours until the block ends, or this process. `wait` waits for others. Without locks, everybody gets it.
     """
-    file = path.open("a")
+    while True:
+        with path.open("a") as file:
+            if not _lock(file, wait):
+                yield False
+                return
+            if _is_at(file, path):  # else the one before us took it away with its lock
+                try:
+                    yield True
+                finally:
+                    if _is_at(file, path):
+                        path.unlink(missing_ok=True)
+                return
+
+
+def _lock(file: IO[str], wait: bool) -> bool:
     try:
         import fcntl
 
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
-        file.close()
-        return None
+        return False
     except (ImportError, OSError):  # a platform or a file system without locks
         pass
-    return file
+    return True
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except OSError:
+        return False
 
 
 def as_json(value: Any) -> Any:

@@ -22,12 +22,13 @@ from irene.data.stratify import take_aside
 from irene.errors import DataError, OptionError, RunError
 from irene.evaluation.banks import bank_of
 from irene.evaluation.evaluate import figures_of
+from irene.files import locked
 from irene.halting.policies import Never
 from irene.halting.rule import Aggregation
 from irene.models.cost import measure_cost
 from irene.models.member import are_probabilities, as_heads
 from irene.models.onnx_file import OnnxFile, self_contained
-from irene.run import Run
+from irene.run import LOCK, Run
 from irene.types import Task
 
 FILES, OUTPUTS = "imported", "outputs"
@@ -114,8 +115,9 @@ def import_outputs(
     banks = {key: replace(bank.rows(rows), about={"split": key, "fingerprint": digest}) for key, rows in cut.items()}
     classes = _output_names(labels, bank.outputs.shape[3], bank.task)
     if split is not None and (Path(out) / "run.json").exists():
-        run = _further(Run.open(out), bank, classes)
-        _finish(run, {key: replace(part, costs=run.costs) for key, part in banks.items()})
+        with locked(Path(out) / LOCK, wait=True):
+            run = _further(Run.open(out), bank, classes)
+            _finish(run, {key: replace(part, costs=run.costs) for key, part in banks.items()})
         return run
     about = {
         "data": name,
@@ -229,8 +231,8 @@ def _parts(data: Data, unseen: str) -> dict[str, Samples]:
 def _further(run: Run, bank: Bank, classes: tuple[str, ...]) -> Run:
     """The run, if outputs of the same members are in it already."""
     if run.method != OUTPUTS:
-        raise RunError(f"{run.path}: holds a run with members of its own: give another --out")
+        raise RunError(f"{run.path}: holds a run with members of its own: give another folder (--out)")
     same = run.task == bank.task and len(run.costs) == bank.steps
     if not same or len(run.manifest["data"]["classes"]) != len(classes):
-        raise RunError(f"{run.path}: holds outputs of other members or classes: give another --out")
+        raise RunError(f"{run.path}: holds outputs of other members or classes: give another folder (--out)")
     return run

@@ -8,6 +8,10 @@ DIR/banks/test.safetensors   every member's outputs on a split
 DIR/points/NAME.json         operating points, each with its tensors in NAME.safetensors
 DIR/metrics.jsonl            one line an epoch
 DIR/stages/                  where an unfinished training stands
+DIR/lock                     there while a process writes the run
+
+What is replaced has a second name, such as NAME~.json: the new files are written under the one of its two names that
+run.json does not give, then run.json names them, then the old ones go. So there is a whole run at any moment.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
@@ -28,7 +32,7 @@ from irene.bank import Bank
 from irene.cascade import Cascade, MemberLike
 from irene.devices import pick_device
 from irene.errors import OptionError, RunError
-from irene.files import write_atomically, write_json
+from irene.files import locked, write_atomically, write_json
 from irene.halting import registry
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
@@ -40,6 +44,7 @@ from irene.run_manifest import check_manifest
 from irene.types import Cost, Task
 
 FORMAT = 1
+LOCK = "lock"  # the file that a process holds while it writes a run
 _POINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # what is a file name everywhere
 
 
@@ -49,6 +54,7 @@ class Run:
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path = path
         self.manifest = manifest
+        self._outdated: set[str] = set()  # files that run.json will not name any more once it is written
 
     def __repr__(self) -> str:
         points = f", points {', '.join(self.points)}" if self.points else ""
@@ -61,8 +67,7 @@ class Run:
     def create(cls, path: str | Path, about: dict[str, Any]) -> Run:
         """Begin a run in a new or empty directory."""
         folder = Path(path)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise RunError(f"{folder}: exists already; give another --out")
+        check_free(folder)
         run = cls(
             folder,
             {"format": FORMAT, "status": "training", **about, "members": [], "banks": {}, "points": {}},
@@ -229,35 +234,42 @@ class Run:
             raise OptionError(
                 f"{TRAINED!r} stands for the policy the run was trained with: give the point another name"
             )
-        points = self.manifest.setdefault("points", {})
-        before = points[point.name]["version"] if point.name in points else 0
-        point = replace(point, version=before + 1)
-        points[point.name] = run_files.write_point(self.path, point)
-        self.write()
+        with locked(self.path / LOCK, wait=True):
+            now = Run.open(self.path, unfinished=True)  # others may have written since this run was opened
+            points = now.manifest.setdefault("points", {})
+            before = points[point.name]["version"] if point.name in points else 0
+            point = replace(point, version=before + 1)
+            file, tensors = (now._unnamed(f"points/{point.name}.{ending}") for ending in ("json", "safetensors"))
+            points[point.name] = run_files.write_point(self.path, point, file, tensors)
+            now.write()
+        self.manifest["points"] = points
         return point
 
     def delete_point(self, name: str) -> None:
         """Take an operating point out of the manifest, and remove its files after that."""
-        entry = self._point_entry(name)
-        del self.manifest["points"][name]
-        self.write()
-        run_files.remove_point(self.path, entry)
+        with locked(self.path / LOCK, wait=True):
+            now = Run.open(self.path, unfinished=True)
+            entry = now._point_entry(name)
+            del now.manifest["points"][name]
+            now.write()
+            run_files.remove_point(self.path, entry)
+        self.manifest["points"] = now.manifest["points"]
 
     def save_gate(self, gate: Member, top: int, cost: Cost) -> None:
         """Add the gate of a mixture, which runs on every sample beside the members it chooses."""
-        entry = {**self._save_module("gate.safetensors", gate), **_about(gate)}
+        entry = {**self._save_module(self._unnamed("gate.safetensors"), gate), **_about(gate)}
         self.manifest["gate"] = {**entry, "top": top, "cost": cost.to_dict()}
 
     def save_policy(self, policy: Policy) -> None:
         """Set the policy and write its tensors if it has any."""
         entry = registry.describe(policy)
         if policy.state_dict():
-            entry |= self._save_module("policy.safetensors", policy)
+            entry |= self._save_module(self._unnamed("policy.safetensors"), policy)
         self.manifest["policy"] = entry
 
     def save_bank(self, split: str, bank: Bank) -> None:
         """Add or replace the bank of a split."""
-        file = f"banks/{split}.safetensors"
+        file = self._unnamed(f"banks/{split}.safetensors")
         self.manifest["banks"][split] = {
             "file": file,
             "sha256": bank.save(self.path / file),
@@ -268,6 +280,20 @@ class Run:
         """Change fields of the manifest and write it."""
         self.manifest |= changes
         write_json(self.path / "run.json", self.manifest)
+        while self._outdated:
+            (self.path / self._outdated.pop()).unlink(missing_ok=True)
+
+    def _unnamed(self, file: str) -> str:
+        """The one of a file's two names that run.json does not give, so that what it gives stays until it is written.
+
+        The other one goes when run.json is written.
+        """
+        second = PurePosixPath(file)
+        names = [file, str(second.with_stem(f"{second.stem}~"))]
+        if run_files.is_named(self.path, file):
+            names.reverse()
+        self._outdated.add(names[1])
+        return names[0]
 
     def _point_entry(self, name: str) -> dict[str, Any]:
         if name not in self.points:
@@ -306,6 +332,12 @@ class Run:
 
     def _tensors(self, entry: dict[str, Any]) -> dict[str, Tensor]:
         return run_files.read_tensors(run_files.check(self.path, entry["file"], entry["sha256"]))
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder in which something is already that is not a run's lock."""
+    if folder.exists() and (not folder.is_dir() or any(item.name != LOCK for item in folder.iterdir())):
+        raise RunError(f"{folder}: exists already; give another folder (--out)")
 
 
 def _about(member: Member) -> dict[str, Any]:

@@ -40,12 +40,16 @@ def write_tensors(folder: Path, file: str, tensors: Mapping[str, Tensor]) -> dic
     return {"file": file, "sha256": write_atomically(folder / file, save(content))}
 
 
-def write_point(folder: Path, point: OperatingPoint) -> dict[str, Any]:
-    """Write points/NAME.json and points/NAME.safetensors; their entry in the manifest."""
-    file = f"points/{point.name}.json"
+def is_named(folder: Path, file: str) -> bool:
+    """Whether run.json, as it is now, names a file."""
+    return json.dumps(file) in (folder / "run.json").read_text()
+
+
+def write_point(folder: Path, point: OperatingPoint, file: str, tensors: str) -> dict[str, Any]:
+    """Write a point as a file and one of its tensors; their entry in the manifest."""
     return {
         "version": point.version,
-        "tensors": write_tensors(folder, f"points/{point.name}.safetensors", point.tensors()),
+        "tensors": write_tensors(folder, tensors, point.tensors()),
         "file": file,
         "sha256": write_json(folder / file, point.to_dict()),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 import train as study
 import unpack
 from jobs import Job
+from replay.packed import Packed
 from safetensors.torch import load_file
 
 from irene.data import load
@@ -109,3 +111,17 @@ def test_the_commands_pack_and_unpack(
     unpack.main()
     assert "1 members, banks: heldout, test" in capsys.readouterr().out
     assert len(Run.open(tmp_path / "into/digits-mlp-average-s0-e2").members()) == 1
+
+
+def test_a_bank_that_was_replaced_makes_the_journey_too(run: Run, tmp_path: Path) -> None:
+    """In its run it lies under a second name, in tars under that of its split."""
+    shutil.copytree(run.path, tmp_path / run.path.name)
+    other = Run.open(tmp_path / run.path.name)
+    other.save_bank("test", other.bank("test").rows(torch.arange(50)))
+    other.write()
+    assert other.manifest["banks"]["test"]["file"] == "banks/test~.safetensors"
+    tars = [*packing.pack(other, tmp_path / "pack"), *packing.pack_weights(other, tmp_path / "pack")]
+    (again,) = unpack.unpack(tars, tmp_path / "into")
+    for one in (again, Packed.open(again.path)):
+        assert torch.equal(one.bank("test").ids, other.bank("test").ids)
+        assert len(one.bank("heldout")) == len(other.bank("heldout"))

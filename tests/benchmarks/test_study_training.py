@@ -19,6 +19,7 @@ from training.tars import write_tars
 
 from irene.bank import Bank
 from irene.data import Data, load
+from irene.files import locked
 from irene.run import Run
 from irene.training.options import LoopOptions, OptimizerOptions
 
@@ -147,3 +148,16 @@ def test_the_command_trains_corrupts_and_packs(
     files = unpacked(tmp_path / "pack" / packed[1])
     manifest = json.loads(files["digits-noise20-mlp-average-s0-e2/run.json"])
     assert manifest["data"]["data"] == "digits+noise20"
+
+
+def test_a_job_that_another_process_has_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(study, "JOBS", {"tiny": [NOISY]})
+    monkeypatch.setattr(
+        sys, "argv", ["train.py", "--jobs", "tiny", "--data", str(tmp_path / "data"), "--runs", str(tmp_path)]
+    )
+    with locked(tmp_path / f"{study.file_name(NOISY)}.lock"):
+        study.main()
+        assert capsys.readouterr().out == ""
+        assert not (tmp_path / study.file_name(NOISY)).exists()

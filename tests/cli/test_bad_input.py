@@ -123,7 +123,7 @@ def test_a_directory_that_is_taken(mistake: Mistake, workplace: Path) -> None:
 
 def test_options_a_method_finds_wrong_only_when_it_starts(mistake: Mistake, files: Path) -> None:
     data = ("--data", f"npz:{files / 'points.npz'}")
-    assert "--heldout above 0" in mistake("train", "irene", *data, "--heldout", "0")
+    assert "heldout above 0, --heldout" in mistake("train", "irene", *data, "--heldout", "0")
     assert "selector features" in mistake("train", "irene", *data, "--features", "colour")
     assert "heldout must be a share" in mistake("train", "irene", *data, "--heldout", "1.5")
 

@@ -98,7 +98,7 @@ def test_mistakes(irene: Irene, bank: Bank, run_folder: Path, tmp_path: Path) ->
         assert not out.exists()
     assert "say where to write" in irene("bank", file).mistake
     irene("bank", file, "--out", out, "--split", "heldout")
-    assert "exists already; give another --out" in (again := irene("bank", file, "--out", out).mistake)
+    assert "exists already; give another folder (--out)" in (again := irene("bank", file, "--out", out).mistake)
     assert "--resume" not in again
     assert "outputs of other members" in irene("bank", two, "--split", "test", "--out", out).mistake
     assert "members of its own" in irene("bank", file, "--split", "test", "--out", run_folder).mistake

@@ -57,13 +57,10 @@ def test_points_live_side_by_side_and_count_their_versions(irene: Irene, run: Pa
         assert irene("calibrate", run, "--cost", cost, "--name", name).code == 0
     manifest = json.loads((run / "run.json").read_text())
     assert {name: entry["version"] for name, entry in manifest["points"].items()} == {"fast": 2, "good": 1}
-    assert sorted(path.name for path in (run / "points").iterdir()) == [
-        "fast.json",
-        "fast.safetensors",
-        "good.json",
-        "good.safetensors",
-    ]
-    assert json.loads((run / "points" / "fast.json").read_text())["asked"]["cost"] == 1.4
+    named = [file for entry in manifest["points"].values() for file in (entry["file"], entry["tensors"]["file"])]
+    assert len(named) == 4
+    assert sorted(f"points/{path.name}" for path in (run / "points").iterdir()) == sorted(named)
+    assert json.loads((run / manifest["points"]["fast"]["file"]).read_text())["asked"]["cost"] == 1.4
 
 
 def test_evaluate_and_predict_work_at_a_point(irene: Irene, run: Path, files: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -42,6 +43,34 @@ def test_killed_and_resumed_equals_uninterrupted(irene: Irene, run_folder: Path,
     assert "1,920 samples" in done.err
     assert resumed.read_bytes() == whole.read_bytes()
     assert not list(many.parent.glob("*.parts"))
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_answers_are_on_the_disk_before_their_parts_go_and_for_whom_the_umask_allows(
+    irene: Irene, run_folder: Path, many: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = many.with_name(f"answers.{ending}")
+    fsync, remove = os.fsync, Parts._remove
+    synced: set[int] = set()
+    modes: list[int] = []
+
+    def note(handle: int) -> None:
+        synced.add(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    def check(parts: Parts) -> None:
+        assert {out.stat().st_ino, out.parent.stat().st_ino} <= synced
+        modes.extend(path.stat().st_mode & 0o777 for path in (out, parts.folder))
+        remove(parts)
+
+    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(Parts, "_remove", check)
+    before = os.umask(0o077)
+    try:
+        assert irene("predict", run_folder, many, "--out", out).code == 0
+    finally:
+        os.umask(before)
+    assert modes == [0o600, 0o700]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -372,6 +373,16 @@ def test_the_loader_leaves_no_trace_of_an_import_that_failed(tmp_path: Path, mon
     with pytest.raises(ImportError):
         load_irene._openvino(tmp_path, "output", 1)
     assert "openvino_telemetry" not in sys.modules
+
+
+def test_an_export_is_for_those_whom_the_umask_allows(run: Run, tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        export(run, tmp_path / "out")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "out", tmp_path / "out" / "manifest.json")}
+    assert modes == {"out": 0o700, "manifest.json": 0o600}
 
 
 def test_what_cannot_be_exported_is_refused_and_leaves_nothing(run: Run, blobs: Data, tmp_path: Path) -> None:

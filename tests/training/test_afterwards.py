@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -52,6 +53,16 @@ def test_the_same_seed_gives_the_same_and_leaves_other_draws_alone(lifelike_bank
     for name, tensor in first.state_dict().items():
         assert torch.equal(again.state_dict()[name], tensor)
     assert not all(torch.equal(other.state_dict()[name], tensor) for name, tensor in first.state_dict().items())
+
+
+def test_the_units_of_values_do_not_matter(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(400, task="regression", outputs=2)
+    first = selector_fitter(cost=2.0, epochs=20)(bank, MEAN, "members").state_dict()
+    for unit in (1e-10, 1e6):
+        scaled = replace(bank, outputs=unit * bank.outputs, targets=unit * bank.targets)
+        other = selector_fitter(cost=2.0, epochs=20)(scaled, MEAN, "members").state_dict()
+        for name in first.keys() - {"mean_F", "std_F"}:  # by these it takes the units out
+            torch.testing.assert_close(other[name], first[name], rtol=0, atol=1e-3)
 
 
 def test_values_and_other_units(make_bank: Callable[..., Bank], lifelike_bank: Callable[..., Bank]) -> None:

@@ -10,10 +10,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from safetensors.torch import load_file
+from torch import Tensor, nn
 
+from irene.data import load
+from irene.data.loader import Loader
+from irene.models import MemberSpec, build
 from irene.run import Run
 from irene.training.distributed import World, world
+from irene.training.loop import derive_seed
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.train import TrainOptions, train
 
@@ -30,22 +35,30 @@ for method, batch_size in (("average", 64), ("average", 51), ("distil", 51)):
 """
 
 
+def torchrun(script: str, out: Path) -> None:
+    """Run a script in two processes, which get the folder `out`."""
+    file = out.with_suffix(".py")
+    file.write_text(script)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    process = subprocess.Popen(
+        [*command, str(file), str(out)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        _, errors = process.communicate(timeout=180)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # not killed: torchrun ends its processes then
+        process.communicate()
+        raise
+    assert process.returncode == 0, errors
+
+
 def test_two_processes_equal_one_on_the_same_global_batch(tmp_path: Path) -> None:
     """Also where the batch cannot be halved: 51 samples are 25 for one process and 26 for the other."""
-    script = tmp_path / "script.py"
-    script.write_text(TRAIN)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-            *(str(script), str(tmp_path / "two")),
-        ],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
-    )
-    assert done.returncode == 0, done.stderr
+    torchrun(TRAIN, tmp_path / "two")
     for method, batch_size in (("average", 64), ("average", 51), ("distil", 51)):
         one = train(
             method,
@@ -69,6 +82,111 @@ def test_two_processes_equal_one_on_the_same_global_batch(tmp_path: Path) -> Non
         assert losses[1] == pytest.approx(losses[0], rel=1e-4)
 
 
+BEGIN = """
+import os, sys, time, torch
+from pathlib import Path
+import irene.training.train as training
+from irene.errors import RunError
+from irene.files import locked
+from irene.training.options import LoopOptions
+torch.set_num_threads(1)
+out, rank = Path(sys.argv[1]), os.environ["RANK"]
+meet = training.world
+
+def late(device):
+    here = meet(device)
+    time.sleep(0 if here.leads else 2)
+    return here
+
+training.world = late  # the second process looks when the first one has begun
+
+def begin(folder, resume):
+    return training.train("average", "digits", folder, resume=resume, loop=LoopOptions(epochs=1, batch_size=64),
+        options=training.TrainOptions(members=1, backbones=("mlp",), device="cpu"))
+
+def refused(folder, resume):
+    try:
+        begin(folder, resume)
+    except RunError as error:
+        return str(error)
+
+assert begin(out / "run", True).finished
+assert begin(out / "run", True).finished, "there is nothing left to do"
+words = [refused(out / "run", False)]
+(out / "busy").mkdir(exist_ok=True)
+with locked(out / "busy" / "lock"):  # held by one of the two, whichever that is: for a training both are another
+    words.append(refused(out / "busy", True))
+(out / f"refused-{rank}").write_text(str(words))
+"""
+
+
+def test_the_first_process_decides_what_is_begun(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    torchrun(BEGIN, out)
+    written = (out / "run" / "metrics.jsonl").read_text().splitlines()
+    assert len(written) == 1
+    assert Run.open(out / "run").finished
+    words = [(out / f"refused-{rank}").read_text() for rank in range(2)]
+    assert words[0] == words[1]
+    assert "exists already" in words[0]
+    assert "another process is training this run" in words[0]
+
+
+STATISTICS = """
+import os, sys, torch
+from pathlib import Path
+from safetensors.torch import save_file
+from irene.data import load
+from irene.models import MemberSpec, build
+from irene.training.checkpoint import Checkpoints
+from irene.training.distributed import world
+from irene.training.loop import Loop
+from irene.training.objective import Supervised
+from irene.training.options import LoopOptions, OptimizerOptions
+from irene.training.recorder import Recorder
+torch.set_num_threads(1)
+data, cpu = load("digits"), torch.device("cpu")
+model = build(MemberSpec(backbone="cnn", shape=data.shape, outputs=data.outputs), seed=0)
+loop = Loop(device=cpu, seed=0, recorder=Recorder(), checkpoints=Checkpoints(None), world=world(cpu))
+loop.fit("m", model, Supervised("classification"), data.train,
+         LoopOptions(epochs=1, batch_size=64, optimizer=OptimizerOptions(lr=1e-12)))
+Path(sys.argv[1]).mkdir(exist_ok=True)
+save_file(dict(model.named_buffers()), f"{sys.argv[1]}/{os.environ['RANK']}")
+"""
+
+
+def test_the_statistics_of_batch_norms_are_the_mean_over_the_processes(tmp_path: Path) -> None:
+    """The reference: each process's halves of the batches, run through the same weights one after the other."""
+    torchrun(STATISTICS, tmp_path / "out")
+    data = load("digits")
+    alone: list[dict[str, Tensor]] = []
+    for rank in range(2):
+        model = build(MemberSpec(backbone="cnn", shape=data.shape, outputs=data.outputs), seed=0).train()
+        halves = Loader(
+            data.train,
+            batch_size=64,
+            device=torch.device("cpu"),
+            shuffle=True,
+            seed=derive_seed(0, "m"),
+            drop_last=True,
+            rank=rank,
+            world=2,
+        )
+        with torch.no_grad():
+            for batch in halves.epoch(0):
+                model(batch.inputs)
+        alone.append(dict(model.named_buffers()))
+    first, second = (load_file(tmp_path / "out" / str(rank)) for rank in range(2))
+    names = [name for name in first if "running" in name]
+    assert names
+    for name in names:
+        assert torch.equal(first[name], second[name])
+        mean = (alone[0][name] + alone[1][name]) / 2
+        torch.testing.assert_close(first[name], mean, rtol=1e-4, atol=1e-5)
+    apart = [not torch.allclose(alone[0][name], alone[1][name], rtol=1e-3, atol=1e-4) for name in names]
+    assert all(apart), "the two saw different samples"
+
+
 def test_without_torchrun_the_world_is_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     here = world(torch.device("cpu"))
@@ -79,4 +197,5 @@ def test_without_torchrun_the_world_is_this_process(monkeypatch: pytest.MonkeyPa
     here.average_buffers(model)
     here.wait()
     assert here.average(torch.ones(2)).tolist() == [1, 1]
+    assert (here.told("word"), here.told(None)) == ("word", None)
     assert not World(rank=1, size=2).leads

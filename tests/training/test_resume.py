@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from irene.errors import RunError
 from irene.run import Run
@@ -67,7 +68,7 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     assert json.loads((out / "run.json").read_text())["status"] == "training"
     with pytest.raises(RunError, match="interrupted"):
         Run.open(out)
-    with pytest.raises(RunError, match="exists already; give another --out, or --resume"):
+    with pytest.raises(RunError, match=r"exists already; give another folder \(--out\), or go on with it \(--resume\)"):
         train_here(out)
     with pytest.raises(RunError, match="was begun with seed 0, and 1 was asked for; resume with the options"):
         train_here(out, resume=True, options=TrainOptions(members=2, backbones=("cnn",), device="cpu", seed=1))
@@ -86,6 +87,76 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     losses = [[json.loads(line)["loss"] for line in lines(path)] for path in (tmp_path / "whole", out)]
     assert losses[0] == losses[1]
     assert not (out / "stages").exists()
+    assert resumed.manifest["seconds"] >= sum(json.loads(line)["seconds"] for line in lines(out)), "of both attempts"
+
+
+def test_seconds_are_those_of_all_attempts(tmp_path: Path) -> None:
+    def be_late(stage: str, model: nn.Module) -> None:
+        time.sleep(1)
+        raise KeyboardInterrupt
+
+    loop = LoopOptions(epochs=1, batch_size=64)
+    options = TrainOptions(members=3, backbones=("mlp",), device="cpu")
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            train("average", "digits", tmp_path / "run", options=options, loop=loop, watch=be_late, resume=True)
+    run = train("average", "digits", tmp_path / "run", options=options, loop=loop, resume=True)
+    assert run.manifest["seconds"] >= 3
+
+
+def start(out: Path, epochs: int) -> subprocess.Popen[str]:
+    """`irene train ... --resume`, as a user starts it."""
+    command = f"train average --data digits --backbone mlp --members 1 --epochs {epochs} --checkpoint-seconds 0"
+    flags = [*command.split(), "--device", "cpu", "--resume", "--out", str(out)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "irene", *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+
+
+def epochs_written(out: Path) -> list[int]:
+    return [json.loads(line)["epoch"] for line in lines(out)]
+
+
+def test_a_run_is_trained_by_one_process_at_a_time(tmp_path: Path) -> None:
+    out, epochs = tmp_path / "run", 100_000
+    for _ in range(2):  # the second time after a kill, which ends the lock too
+        there = len(lines(out))
+        first = start(out, epochs)
+        try:
+            deadline = time.monotonic() + 120
+            while len(lines(out)) < there + 2:
+                assert first.poll() is None, first.communicate()[1]
+                assert time.monotonic() < deadline, "the training got nowhere"
+                time.sleep(0.01)
+            second = start(out, epochs)
+            try:
+                said = second.communicate(timeout=120)[1]
+            finally:
+                second.kill()
+            assert second.returncode == 2
+            assert said.splitlines()[-1] == (
+                f"irene: {out}: another process is training this run; wait until it has ended, or give another folder "
+                "(--out)"
+            )
+            assert len(said.splitlines()) == 1
+            assert first.poll() is None
+        finally:
+            first.kill()
+            first.communicate()
+    written = epochs_written(out)
+    assert written == list(range(len(written)))
+
+
+def test_of_two_that_begin_at_once_one_trains(tmp_path: Path) -> None:
+    """The other is refused, and takes nothing away; one that comes so late that the run is finished is content."""
+    out, epochs = tmp_path / "deep" / "run", 30
+    both = [start(out, epochs) for _ in range(2)]
+    said = [one.communicate(timeout=120)[1] for one in both]
+    codes = sorted(one.returncode for one in both)
+    assert codes in ([0, 2], [0, 0]), said
+    assert epochs_written(out) == list(range(epochs))
+    assert Run.open(out).finished
+    assert not (out / "lock").exists()
 
 
 def test_resume_of_a_finished_run_changes_nothing(tmp_path: Path) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TextIO, get_args
+from typing import IO, Any, Literal, TextIO, get_args
 
 from irene.cli.predictions import Record
 from irene.errors import MissingExtraError, OptionError
@@ -79,29 +78,26 @@ def print_all(batches: Iterable[Sequence[Record]], kind: Format, target: TextIO)
         target.flush()
 
 
-def join_files(parts: Sequence[Path], target: Path, kind: Format) -> None:
-    """Make one file of several that were encoded one after the other."""
+def join_files(parts: Sequence[Path], target: IO[bytes], kind: Format) -> None:
+    """Write one file of several that were encoded one after the other."""
     if kind == "parquet":
         _join_parquet(parts, target)
     else:
         _join_text(parts, target)
 
 
-def _join_text(parts: Sequence[Path], target: Path) -> None:
-    with target.open("wb") as file:
-        for part in parts:
-            with part.open("rb") as content:
-                shutil.copyfileobj(content, file)
-        file.flush()
-        os.fsync(file.fileno())
+def _join_text(parts: Sequence[Path], target: IO[bytes]) -> None:
+    for part in parts:
+        with part.open("rb") as content:
+            shutil.copyfileobj(content, target)
 
 
-def _join_parquet(parts: Sequence[Path], target: Path) -> None:
+def _join_parquet(parts: Sequence[Path], target: IO[bytes]) -> None:
     _, parquet = _pyarrow()
     # Files are opened here, as pyarrow takes no names that are not UTF-8.
     with parts[0].open("rb") as content:
         schema = parquet.read_schema(content)
-    with target.open("wb") as file, parquet.ParquetWriter(file, schema) as writer:
+    with parquet.ParquetWriter(target, schema) as writer:
         for part in parts:
             with part.open("rb") as content:
                 writer.write_table(parquet.read_table(content))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from secrets import token_hex
 from types import TracebackType
 from typing import Self
 
@@ -19,7 +16,7 @@ from irene.cli.inputs import shown
 from irene.cli.predict_files import Format, encode, join_files
 from irene.cli.predictions import Record
 from irene.errors import OptionError
-from irene.files import locked, write_atomically, write_json
+from irene.files import draft_of, locked, taking_the_place_of, write_atomically, write_json
 from irene.run import Run
 
 _DECIDES = ("task", "data", "members", "gate", "policy", "aggregation")  # of a run, what answers depend on
@@ -126,24 +123,16 @@ class Parts:
 
     def join(self) -> None:
         """Make one file of the parts, and remove them."""
-        handle, temporary = tempfile.mkstemp(dir=self.out.parent, prefix=f".{self.out.name}.")
-        os.close(handle)
-        try:
-            join_files([self._part(number) for number in range(self.done.parts)], Path(temporary), self.kind)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, self.out)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with taking_the_place_of(self.out) as file:
+            join_files([self._part(number) for number in range(self.done.parts)], file, self.kind)
         self._remove()
 
     def _begin(self, lock: ExitStack) -> None:
         """Make the folder, which is never there without its record."""
-        fresh = Path(tempfile.mkdtemp(dir=self.out.parent, prefix=f".{self.folder.name}."))
+        fresh = draft_of(self.folder)
         try:
             _record(fresh, self.done)
             _locked(fresh, lock)
-            fresh.chmod(0o755)
             fresh.rename(self.folder)
         except BaseException as error:
             shutil.rmtree(fresh, ignore_errors=True)
@@ -153,7 +142,7 @@ class Parts:
 
     def _remove(self) -> None:
         """Take the folder away, at once: what is left of it if the process is killed is in nobody's way."""
-        hidden = self.folder.rename(self.folder.with_name(f".{self.folder.name}.{token_hex(4)}"))
+        hidden = self.folder.rename(draft_of(self.folder))
         shutil.rmtree(hidden, ignore_errors=True)
 
     def _busy(self) -> OptionError:
@@ -170,11 +159,7 @@ def _record(folder: Path, done: Done) -> None:
 def _locked(folder: Path, lock: ExitStack) -> bool:
     """Whether this process now is the only one to work in a folder, until the stack is closed."""
     try:
-        file = locked(folder / "lock")
-        if file is None:
-            return False
-        lock.enter_context(file)
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(folder / "lock"))
+        return lock.enter_context(locked(folder / "lock"))
     except FileNotFoundError:  # taken away by the call that had locked it
         return False
 

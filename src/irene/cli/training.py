@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,16 +158,14 @@ def default_out(flags: Flags) -> Path:
 
 @contextmanager
 def nothing_left_of(out: Path) -> Iterator[None]:
-    """Take a new run away again, and the folders made for it, when a mistake showed before anything was trained."""
+    """Take the folders away again that were made for a run, when a mistake left them empty."""
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         yield
     except IreneError:
-        begun = any((out / name).exists() for name in ("stages", "metrics.jsonl"))
-        if leads() and made and not begun:
-            shutil.rmtree(out, ignore_errors=True)
-            for folder in made:
-                if folder.exists() and not any(folder.iterdir()):
+        with suppress(OSError):  # where one is not empty, those around it are not either
+            for folder in made if leads() else ():
+                if folder.exists():
                     folder.rmdir()
         raise
 

@@ -8,6 +8,7 @@ from irene.bank import Bank
 from irene.calibration.selection import Fitter
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
+from irene.training import losses
 from irene.training.checkpoint import Checkpoints
 from irene.training.evidence import Evidence
 from irene.training.loop import Loop, derive_seed
@@ -30,7 +31,7 @@ def selector_fitter(*, cost: float | None = None, hidden: int = 8, epochs: int =
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(seed, "selector"))
             selector = Selector(hidden=hidden, task=bank.task)
-            scale_K = None if bank.task == "classification" else bank.targets.std(0).clamp_min(1e-6)
+            scale_K = None if bank.task == "classification" else losses.error_unit(bank.targets)
             evidence = Evidence(
                 bank.outputs,
                 bank.targets,

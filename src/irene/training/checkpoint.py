@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -14,7 +16,9 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from irene.errors import RunError
-from irene.files import write_atomically
+from irene.files import write_atomically, write_json
+
+_SECONDS = "seconds.json"
 
 
 class Checkpoints:
@@ -22,6 +26,18 @@ class Checkpoints:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
+        self._before = self._seconds_before()
+        self._started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long the training has taken: this attempt, and those before it up to where each was kept last."""
+        return self._before + time.monotonic() - self._started
+
+    def keep_seconds(self) -> None:
+        """Write how long the training has taken, for the attempt that goes on with it."""
+        if self.folder is not None:
+            write_json(self.folder / _SECONDS, self.seconds)
 
     def finished(self, stage: str) -> dict[str, Tensor] | None:
         """The tensors a finished stage left, or None if it has not finished."""
@@ -38,6 +54,7 @@ class Checkpoints:
             return
         content = {key: value.detach().contiguous().cpu() for key, value in tensors.items()}
         write_atomically(self._finished_path(stage), save(content))
+        self.keep_seconds()
         self._running_path(stage).unlink(missing_ok=True)
 
     def running(self, stage: str) -> dict[str, Any] | None:
@@ -57,6 +74,15 @@ class Checkpoints:
         buffer = io.BytesIO()
         torch.save(state, buffer)
         write_atomically(self._running_path(stage), buffer.getvalue())
+        self.keep_seconds()
+
+    def _seconds_before(self) -> float:
+        if self.folder is None or not (path := self.folder / _SECONDS).exists():
+            return 0.0
+        try:
+            return float(json.loads(path.read_text()))
+        except (ValueError, TypeError):
+            raise RunError(f"{path}: damaged; delete it, and the time of earlier attempts is not counted") from None
 
     def _finished_path(self, stage: str) -> Path:
         assert self.folder is not None

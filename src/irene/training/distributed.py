@@ -41,6 +41,14 @@ class World:
             self._average([values])
         return values
 
+    def told(self, word: str | None) -> str | None:
+        """What the leading process says, in every process; all of them wait for it."""
+        if self.size == 1:
+            return word
+        words = [word]
+        distributed.broadcast_object_list(words, src=0)
+        return words[0]
+
     def wait(self) -> None:
         """Wait until every process is here."""
         if self.size > 1:

@@ -115,7 +115,7 @@ class Loop:
                         self.checkpoints.save(stage, good)
                     raise TrainingError(
                         f"the loss of {stage} became {figures['loss']} in epoch {epoch + 1}: the last good state is "
-                        "kept; train into another --out with a lower learning rate or with clipped gradients"
+                        "kept; train into another folder (--out) with a lower learning rate or with clipped gradients"
                     )
                 self.world.average_buffers(model)
                 if self.world.leads:

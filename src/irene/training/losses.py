@@ -14,6 +14,17 @@ from irene.halting import maths
 from irene.types import Task
 
 
+def spread(targets_NK: Tensor) -> Tensor:
+    """(K,): the standard deviation of regression targets, exactly 0 where all values are the same."""
+    return targets_NK.double().std(0).to(targets_NK.dtype)
+
+
+def error_unit(targets_NK: Tensor) -> Tensor:
+    """(K,): the unit of regression errors: the spread of their target. Errors in a constant target count nothing."""
+    spread_K = spread(targets_NK)
+    return spread_K.where(spread_K > 0, torch.inf)
+
+
 def output_loss(output_BHK: Tensor, target: Tensor, task: Task, scale_K: Tensor | None = None) -> Tensor:
     """(B, H): the task's loss of each head's raw output: cross-entropy, or squared error over `scale` squared."""
     if task == "classification":

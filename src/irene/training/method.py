@@ -18,6 +18,7 @@ from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.models import Member, MemberSpec, as_heads, build, statistics
 from irene.models.cost import measure_cost
+from irene.training import losses
 from irene.training.loop import Loop, derive_seed
 from irene.training.objective import Objective, Supervised
 from irene.training.options import LoopOptions
@@ -51,7 +52,7 @@ class Training:
         """The spread of regression targets, in whose units errors are counted; None for classification."""
         if self.task == "classification":
             return None
-        return self.splits.train.targets.std(0).clamp_min(1e-6).to(self.device)
+        return losses.error_unit(self.splits.train.targets).to(self.device)
 
     def new_member(self, index: int, *, heads: int = 1, outputs: int | None = None, name: str = "member") -> Member:
         """A fresh member number `index` (from 0), with the weights its seed gives."""
@@ -66,7 +67,7 @@ class Training:
         mean, std = statistics(sample)
         member = build(spec, seed=derive_seed(self.loop.seed, name, index), mean=mean, std=std)
         if self.task == "regression":
-            member.scale_outputs(train.targets.mean(0), train.targets.std(0).clamp_min(1e-6))
+            member.scale_outputs(train.targets.mean(0), losses.spread(train.targets))
         return member
 
     def fit(
@@ -137,5 +138,6 @@ class Method:
     description: str
     train: Callable[[Training], Trained]
     options: Callable[[], Any] = lambda: None  # the frozen dataclass of the method's own options, if it has any
+    needs_heldout: bool = False  # whether it learns on held-out samples when to stop, unless its options say otherwise
     members: int | None = None  # how many members it always has, if that is fixed
     members_of: str | None = None  # the method whose members it trains in the very same stages, if there is one

@@ -48,7 +48,7 @@ def members_like(wanted: Sequence[Member], source: Run, splits: Splits) -> list[
         raise RunError(
             f"{source.path}: was trained on other samples (of {trained_on['data']}, seed {trained_on['seed']}, "
             f"{trained_on['sizes']['heldout']} held out), so what is held out here may be known to its members; give "
-            "the --data, --seed and --heldout that it was trained with"
+            "the data, seed and held-out samples that it was trained with (--data, --seed, --heldout)"
         )
     found = []
     for member in wanted:
@@ -57,7 +57,7 @@ def members_like(wanted: Sequence[Member], source: Run, splits: Splits) -> list[
             names = ", ".join(f"{other.spec.backbone} of {other.spec.heads} heads" for other in source.members())
             raise RunError(
                 f"{source.path}: {len(wanted)} members like {member.spec.backbone} of {member.spec.heads} heads were "
-                f"expected, and it has {names}; name its members in --backbones, or another run"
+                f"expected, and it has {names}; name its members as backbones (--backbones), or another run"
             )
         there.remove(alike)
         found.append(alike)

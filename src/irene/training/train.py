@@ -6,7 +6,8 @@ import dataclasses
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,13 +22,13 @@ from irene.data import Data, load, split
 from irene.data.samples import Samples
 from irene.data.splits import Splits
 from irene.devices import pick_device
-from irene.errors import DataError, OptionError, RunError
+from irene.errors import DataError, IreneError, MissingExtraError, OptionError, RunError
 from irene.evaluation.evaluate import figures_of
-from irene.files import as_json
+from irene.files import as_json, locked
 from irene.halting.rule import Aggregation
 from irene.mixture import gate_weights
 from irene.models import MemberSpec, build
-from irene.run import Run
+from irene.run import LOCK, Run, check_free
 from irene.training.checkpoint import Checkpoints
 from irene.training.distributed import World, world
 from irene.training.loop import Loop, TakenStage, Watch
@@ -92,51 +93,45 @@ def train(
         raise OptionError(f"{method} does not train the members of {members_of.method}, so it cannot take them")
     taken = {**(taken or {}), **({} if members_of is None else stages_of(members_of, plan.about))}
     here = world(device)
-    run = _begin(Path(out), plan.about, resume, here)
-    if run.finished:
-        return run
-    notes: list[str] = []
-    recorder = Recorder(
-        run.path / "metrics.jsonl" if here.leads else None,
-        console=console if here.leads else None,
-        tensorboard=run.path / "tensorboard" if tensorboard and here.leads else None,
-    )
+    with _begun(Path(out), plan.about, resume, here) as run:
+        if run.finished:
+            return run
+        checkpoints = Checkpoints(run.path / "stages")
+        notes: list[str] = []
+        with _nothing_left_of_a_mistake(run, checkpoints, here):
+            recorder = Recorder(
+                run.path / "metrics.jsonl" if here.leads else None,
+                console=console if here.leads else None,
+                tensorboard=run.path / "tensorboard" if tensorboard and here.leads else None,
+            )
 
-    def note(text: str) -> None:
-        notes.append(text)
-        recorder.console.print(text)
+            def note(text: str) -> None:
+                notes.append(text)
+                recorder.console.print(text)
 
-    training = Training(
-        splits=plan.splits,
-        backbones=plan.backbones,
-        loop=Loop(
-            device=device,
-            seed=options.seed,
-            recorder=recorder,
-            checkpoints=Checkpoints(run.path / "stages"),
-            world=here,
-            checkpoint_seconds=checkpoint_seconds,
-            taken=taken,
-            watch=watch,
-        ),
-        loop_options=loop,
-        options=plan.own,
-        note=note,
-    )
-    started = datetime.now(UTC)
-    try:
-        trained = plan.method.train(training)
-    except (DataError, OptionError, RunError):
-        begun = (run.path / "metrics.jsonl").exists() or (run.path / "stages").exists()
-        if here.leads and not begun:  # a mistake that showed at once leaves nothing behind
-            shutil.rmtree(run.path)
-        raise
-    finally:
-        recorder.close()
-    if here.leads:
-        _finish(run, training, trained, notes, (datetime.now(UTC) - started).total_seconds())
-    here.wait()
-    return run if here.leads else Run.open(run.path)
+            training = Training(
+                splits=plan.splits,
+                backbones=plan.backbones,
+                loop=Loop(
+                    device=device,
+                    seed=options.seed,
+                    recorder=recorder,
+                    checkpoints=checkpoints,
+                    world=here,
+                    checkpoint_seconds=checkpoint_seconds,
+                    taken=taken,
+                    watch=watch,
+                ),
+                loop_options=loop,
+                options=plan.own,
+                note=note,
+            )
+            with closing(recorder):
+                trained = plan.method.train(training)
+        if here.leads:
+            _finish(run, training, trained, notes, checkpoints.seconds)
+        here.wait()
+        return run if here.leads else Run.open(run.path)
 
 
 def is_trained(
@@ -194,11 +189,37 @@ def _backbones(options: TrainOptions, method: Method, shape: tuple[int, ...]) ->
     return tuple(names[:count]) if len(names) >= count else (names[0],) * count
 
 
-def _begin(path: Path, about: dict[str, Any], resume: bool, here: World) -> Run:
-    if resume and (path / "run.json").exists():
-        run = Run.open(path, unfinished=True)
-        _check_same(run, about)
-        return run
+@contextmanager
+def _begun(path: Path, about: dict[str, Any], resume: bool, here: World) -> Iterator[Run]:
+    """The run to train, begun now or before; no other training may write it until the block ends.
+
+    The leading process decides for all: what another one finds depends on when it looks.
+    """
+    with ExitStack() as lock:
+        refused: IreneError | None = None
+        if here.leads:
+            try:
+                _begin(path, about, resume, lock)
+            except IreneError as error:
+                refused = error
+        told = here.told(None if refused is None else str(refused))
+        if told is not None:
+            raise refused or RunError(told)
+        yield Run.open(path, unfinished=True)
+
+
+def _begin(path: Path, about: dict[str, Any], resume: bool, lock: ExitStack) -> None:
+    """See that there is a run to train, locked unless it is finished."""
+    run = _found(path, about, resume)
+    if run is not None and run.finished:
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    if not lock.enter_context(locked(path / LOCK)):
+        raise RunError(
+            f"{path}: another process is training this run; wait until it has ended, or give another folder (--out)"
+        )
+    if _found(path, about, resume) is not None:
+        return
     environment = {
         "irene": __version__,
         "python": platform.python_version(),
@@ -206,12 +227,33 @@ def _begin(path: Path, about: dict[str, Any], resume: bool, here: World) -> Run:
         "commit": _git_commit(),
         "begun": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    if here.leads:
-        if (path / "run.json").exists():
-            raise RunError(f"{path}: exists already; give another --out, or --resume to go on with it")
-        Run.create(path, {**as_json(about), "environment": environment})
-    here.wait()
-    return Run.open(path, unfinished=True)
+    Run.create(path, {**as_json(about), "environment": environment})
+
+
+def _found(path: Path, about: dict[str, Any], resume: bool) -> Run | None:
+    """The run that is there to go on with; None where there is room for a new one."""
+    if not (path / "run.json").exists():
+        check_free(path)
+        return None
+    if not resume:
+        raise RunError(f"{path}: exists already; give another folder (--out), or go on with it (--resume)")
+    run = Run.open(path, unfinished=True)
+    _check_same(run, about)
+    return run
+
+
+@contextmanager
+def _nothing_left_of_a_mistake(run: Run, checkpoints: Checkpoints, here: World) -> Iterator[None]:
+    """Take the run away again where a mistake shows before anything is trained; else keep how long it has taken."""
+    try:
+        yield
+    except BaseException as error:
+        begun = (run.path / "metrics.jsonl").exists() or (run.path / "stages").exists()
+        if here.leads and begun:
+            checkpoints.keep_seconds()
+        elif here.leads and isinstance(error, DataError | MissingExtraError | OptionError | RunError):
+            shutil.rmtree(run.path, ignore_errors=True)
+        raise
 
 
 def _check_same(run: Run, about: dict[str, Any]) -> None:
@@ -221,7 +263,7 @@ def _check_same(run: Run, about: dict[str, Any]) -> None:
             name, begun, asked = _first_difference(key, begun, asked)
             raise RunError(
                 f"{run.path}: was begun with {name} {begun}, and {asked} was asked for; "
-                "resume with the options it was begun with, or train into another --out"
+                "resume with the options it was begun with, or train into another folder (--out)"
             )
 
 

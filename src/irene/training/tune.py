@@ -125,10 +125,9 @@ def _result(search: Search) -> Tuned:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold the folder: two searches in it would take each other's trials for interrupted ones."""
-    file = locked(folder / "lock")
-    if file is None:
-        raise RunError(f"{folder}: is being searched already; use --workers for processes side by side")
-    with file:
+    with locked(folder / "lock") as ours:
+        if not ours:
+            raise RunError(f"{folder}: is being searched already; use --workers for processes side by side")
         yield
 
 

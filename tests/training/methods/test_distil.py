@@ -108,7 +108,7 @@ def test_teachers_may_stand_anywhere_in_their_run(trainer: Trainer) -> None:
 @pytest.mark.parametrize(
     ("settings", "wrong"),
     [
-        ({"seed": 1}, r"other samples \(of digits, seed 0, \d+ held out\).*give the --data, --seed and --heldout"),
+        ({"seed": 1}, r"other samples \(of digits, seed 0, \d+ held out\).*give the data, seed and held-out samples"),
         (
             {"backbones": ("mlp", "cnn", "cnn")},
             r"2 members like cnn of 1 heads were expected, and it has mlp .*, cnn of",

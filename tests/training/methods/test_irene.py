@@ -63,7 +63,7 @@ def test_the_papers_recipe_collapses_and_says_so(trainer: Trainer) -> None:
     assert policy.skip is None
     assert run.figures["heldout"]["used"][0] > 0.98
     assert run.manifest["notes"] == [collapse_note(run.figures["heldout"]["used"][0], 1, "paper")]
-    assert "use --recipe irene" in run.manifest["notes"][0]
+    assert "use the recipe irene" in run.manifest["notes"][0]
 
 
 def test_the_papers_recipe_for_values_sees_the_distance_of_the_heads(trainer: Trainer) -> None:
@@ -137,7 +137,7 @@ def test_a_cost_that_cannot_be_reached_is_refused_before_training(
 
 
 def test_a_selector_needs_samples_that_no_member_trains_on(trainer: Trainer) -> None:
-    with pytest.raises(OptionError, match="give --heldout above 0, or --selector-data folds"):
+    with pytest.raises(OptionError, match=r"hold some out \(heldout above 0, --heldout\), or learn by folds"):
         trainer("irene", heldout=0.0)
     run = trainer("irene", heldout=0.0, epochs=3, members=2, options=IreneOptions(selector_data="folds"))
     assert run.figures["test"]["accuracy"] > 0.8  # members lost no sample
@@ -176,7 +176,7 @@ def test_table_of_values_stops_where_the_noise_is_low(tmp_path: Path) -> None:
         ({"selector_lr": 0.0}, "learning rate and its decay must be above 0, got 0 and 0.5"),
         ({"selector_decay": -1.0}, "learning rate and its decay must be above 0, got 0.01 and -1$"),
         ({"recipe": "paper", "selector_data": "folds"}, "the selector learns with the members"),
-        ({"recipe": "paper", "without": ("joint",)}, "use --recipe irene for folds or for a selector fitted after"),
+        ({"recipe": "paper", "without": ("joint",)}, "use the recipe irene for folds or for a selector fitted after"),
     ],
 )
 def test_options_that_cannot_work_are_refused(given: dict[str, Any], message: str) -> None:

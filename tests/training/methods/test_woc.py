@@ -80,7 +80,7 @@ def test_test_labels_change_nothing(trainer: Trainer) -> None:
 def test_refuses_what_cannot_work(trainer: Trainer) -> None:
     with pytest.raises(OptionError, match="woc stops by class probabilities"):
         trainer("woc", name="values", data="diabetes")
-    with pytest.raises(OptionError, match="--heldout above 0"):
+    with pytest.raises(OptionError, match=r"hold some out \(heldout above 0, --heldout\)"):
         trainer("woc", name="none", heldout=0)
     with pytest.raises(OptionError, match="share from 0 to below 1"):
         WocOptions(tolerance=-0.1)

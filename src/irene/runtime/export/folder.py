@@ -13,7 +13,6 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib.resources import files
@@ -27,7 +26,7 @@ from torch import Tensor
 from irene import __version__
 from irene.data import Data
 from irene.errors import OptionError
-from irene.files import check_room, sha256_of, write_atomically, write_json
+from irene.files import check_room, draft_of, sha256_of, write_atomically, write_json
 from irene.halting import registry
 from irene.mixture import Mixture
 from irene.point import OperatingPoint
@@ -118,8 +117,9 @@ def export(
         points, manifest["quantisation"], manifest["left_out"] = reduced.points, reduced.report, reduced.left_out
         graphs = dict(reduced.backends)
     used = sorted({member for one in points for member in one.members}) or range(len(predictor.members))
-    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    draft = draft_of(folder)
     try:
+        draft.mkdir()
         for i in used:
             graph = graphs.get(i) or _make(format, predictor.members[i], example)
             entry = _save(graph, draft, f"members/{i}{_SUFFIXES[format]}")
@@ -135,7 +135,6 @@ def export(
         manifest["files"] = {path.relative_to(draft).as_posix(): sha256_of(path) for path in written}
         write_json(draft / "manifest.json", manifest)
         write_atomically(draft / "README.md", readme(manifest).encode())  # not in the manifest: add to it what you like
-        os.chmod(draft, 0o755)
         os.replace(draft, folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)

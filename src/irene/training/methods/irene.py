@@ -87,7 +87,7 @@ class IreneOptions:
         if self.recipe == "paper" and (self.selector_data == "folds" or "joint" in self.without):
             raise OptionError(
                 "in the paper's recipe the selector learns with the members, on their own batches: "
-                "use --recipe irene for folds or for a selector fitted after training"
+                "use the recipe irene for folds or for a selector fitted after training"
             )
 
     @property
@@ -122,7 +122,8 @@ class _Sequence:
         self.samples = splits.train if on_train else splits.heldout
         if not len(self.samples):
             raise OptionError(
-                "the selector needs samples no member trains on: give --heldout above 0, or --selector-data folds"
+                "the selector needs samples no member trains on: hold some out (heldout above 0, --heldout), or "
+                "learn by folds (selector_data, --selector-data folds)"
             )
         self.weights = self.options.active_weights()
         self.base = Supervised(training.task, scale_K=training.scale_K, discrepancy=self.weights.discrepancy)
@@ -334,9 +335,9 @@ class _Sequence:
 
 def collapse_note(alike: float, step: int, recipe: Recipe) -> str:
     """What to tell a user whose selector treats all samples alike."""
-    remedy = "ask for another --cost, or give the selector more samples to learn from (--heldout)"
+    remedy = "ask for another cost, or give the selector more samples to learn from (--heldout)"
     if recipe == "paper":
-        remedy = "use --recipe irene, whose selector learns from samples that no member has seen"
+        remedy = "use the recipe irene, whose selector learns from samples that no member has seen"
     return f"the selector has collapsed: {alike:.1%} of samples stop after member {step}; {remedy}"
 
 
@@ -344,7 +345,7 @@ def folds_note(folds: int) -> str:
     """What to tell a user who keeps nothing aside: no sample is left that the members themselves have not seen."""
     return (
         f"with nothing held out the threshold was set on models that saw {folds - 1} of {folds} folds: the members saw "
-        "all, are surer, and will cost less than was asked; keep some samples aside (--heldout), use more --folds, or "
+        "all, are surer, and will cost less than was asked; keep some samples aside (--heldout), use more folds, or "
         "set the threshold on other data with `irene calibrate RUN --data SPEC --cost COST`"
     )
 
@@ -354,4 +355,5 @@ METHOD = Method(
     description="members and a learned selector trained together; stops each sample at the cost you ask for",
     train=train,
     options=IreneOptions,
+    needs_heldout=True,
 )

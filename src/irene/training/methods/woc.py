@@ -37,7 +37,9 @@ def train(training: Training) -> Trained:
     if training.task != "classification":
         raise OptionError("woc stops by class probabilities, and this is regression: use irene, or average")
     if not len(heldout):
-        raise OptionError("woc chooses its threshold on samples no member trains on: give --heldout above 0")
+        raise OptionError(
+            "woc chooses its threshold on samples no member trains on: hold some out (heldout above 0, --heldout)"
+        )
     members = average.train(training).members
     outputs_NTHK = torch.stack([training.outputs(member, heldout) for member in members], 1)
     policy = Confidence()
@@ -62,5 +64,6 @@ METHOD = Method(
     description="the average ensemble's members, stopped when confident: a threshold that loses no held-out accuracy",
     train=train,
     options=WocOptions,
+    needs_heldout=True,
     members_of="average",
 )

@@ -56,9 +56,9 @@ def write_point(folder: Path, point: OperatingPoint, file: str, tensors: str) ->
 
 
 def remove_point(folder: Path, entry: dict[str, Any]) -> None:
-    """Remove the files of an entry that the manifest no longer has."""
+    """Remove the files of an entry that the manifest no longer has, and no others, wherever it may lead."""
     for file in (entry["file"], entry["tensors"]["file"]):
-        (folder / file).unlink(missing_ok=True)
+        (folder / "points" / Path(file).name).unlink(missing_ok=True)
 
 
 def read_point(folder: Path, entry: dict[str, Any]) -> OperatingPoint:

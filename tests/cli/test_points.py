@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,17 @@ def test_every_point_with_what_was_asked_and_expected(irene: Irene, run_folder: 
     assert "margin for cost 1.40 members" in shown
     assert "confidence for max-drop 5%" in shown
     assert "version 2" in shown
+
+
+def test_nothing_outside_a_run_is_deleted(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    irene("calibrate", run, "--cost", "1.5", "--name", "fast")
+    (tmp_path / "precious.json").write_text("{}")
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["points"]["fast"]["file"] = "../precious.json"
+    (run / "run.json").write_text(json.dumps(manifest))
+    assert irene("points", run, "--delete", "fast").code == 0
+    assert (tmp_path / "precious.json").exists()
 
 
 def test_a_point_is_deleted_with_its_files(irene: Irene, run_folder: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -69,6 +70,16 @@ def test_runs_that_exist(irene: Irene, out: Path, tmp_path: Path) -> None:
     assert said["reference"] == "average"
     assert (tmp_path / "table" / "table.tex").exists()
     assert not {"table"} & {path.name for path in tmp_path.iterdir() if path.is_file()}
+
+
+def test_runs_at_operating_points(irene: Irene, out: Path, tmp_path: Path) -> None:
+    runs = [shutil.copytree(run, tmp_path / run.name) for run in sorted(out.glob("average-*-s?"))]
+    for run in runs:
+        assert irene("calibrate", run, "--cost", "1.5", "--name", "fast").code == 0
+    said = irene("compare", *runs, "--point", "fast", "--json").json
+    assert [row["name"] for row in said["rows"]] == ["average", "average at fast"]
+    assert "none of the runs has an operating point 'slow'" in irene("compare", *runs, "--point", "slow").mistake
+    assert "--point is about runs that exist" in irene("compare", "--data", "digits", "--point", "fast").mistake
 
 
 def test_a_run_counts_once(irene: Irene, out: Path, workplace: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shutil
 import statistics
 from io import StringIO
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from irene.calibration.fit import fit_policy
 from irene.data import Data
 from irene.errors import OptionError, RunError
 from irene.evaluation import metrics
@@ -48,6 +50,25 @@ def table(seeds: dict[str, list[Run]]) -> Table:
 def right(run: Run) -> torch.Tensor:
     bank = run.bank("test")
     return (bank.replay(run.policy(), run.aggregation).labels == bank.targets).double()
+
+
+def test_runs_are_shown_at_operating_points_too(seeds: dict[str, list[Run]], table: Table, tmp_path: Path) -> None:
+    runs = [Run.open(shutil.copytree(run.path, tmp_path / run.path.name)) for run in seeds["average"]]
+    for run in runs[:2]:
+        run.save_point(fit_policy(run.bank("heldout"), "margin", cost=1.4, name="fast"))
+    found = make_table(runs, points=("fast",))
+    whole, fast = found.rows
+    assert (whole.name, fast.name, found.reference) == ("average", "average at fast", "average")
+    assert whole.figures["accuracy"] == next(row for row in table.rows if row.name == "average").figures["accuracy"]
+    assert fast.seeds == (0, 1)
+    costs = []
+    for run in runs[:2]:
+        point, bank = run.point("fast"), run.bank("test")
+        costs.append(float(bank.replay(point.policy, point.aggregation).cost.mean()))
+    assert fast.figures["cost"].mean == pytest.approx(np.mean(costs))
+    assert not math.isnan(fast.utility)
+    with pytest.raises(OptionError, match="none of the runs has an operating point 'slow'"):
+        make_table(runs, points=("slow",))
 
 
 def test_mean_and_spread_over_seeds(table: Table, seeds: dict[str, list[Run]]) -> None:

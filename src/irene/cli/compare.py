@@ -25,6 +25,7 @@ from irene.cli.experiment import (
 )
 from irene.cli.output import Output, speaking
 from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
+from irene.errors import OptionError
 
 if TYPE_CHECKING:
     from irene.evaluation.experiment import Done
@@ -57,6 +58,12 @@ def compare(
     ] = None,
     reference: Annotated[
         str | None, typer.Option(metavar="METHOD", help="What the others are compared with; average by default.")
+    ] = None,
+    point: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Of runs that exist: also as at their operating point of this name; repeat it."
+        ),
     ] = None,
     epochs: Epochs = None,
     batch_size: BatchSize = None,
@@ -93,15 +100,22 @@ def compare(
     )
     with speaking(json) as output:
         if folders:
-            _existing(folders, flags, methods, members, reference, output)
+            _existing(folders, flags, methods, members, point or [], reference, output)
         else:
+            if point:
+                raise OptionError("--point is about runs that exist: name them, such as irene compare RUN --point NAME")
             _trained(flags, methods, members, reference, output)
 
 
 def _existing(
-    folders: list[Path], flags: Flags, methods: str | None, members: int | None, reference: str | None, output: Output
+    folders: list[Path],
+    flags: Flags,
+    methods: str | None,
+    members: int | None,
+    points: list[str],
+    reference: str | None,
+    output: Output,
 ) -> None:
-    from irene.errors import OptionError
     from irene.evaluation.table import as_dict, make_table
     from irene.evaluation.table_files import write_table
     from irene.run import Run
@@ -109,7 +123,9 @@ def _existing(
     refuse_training(flags)
     if methods is not None or members is not None:
         raise OptionError("--methods and --members say what to train: leave them out, or the runs")
-    table = make_table([Run.open(folder) for folder in folders], reference=reference)
+    table = make_table(
+        [Run.open(folder) for folder in folders], points=list(dict.fromkeys(points)), reference=reference
+    )
     files = write_table(table, flags.out) if flags.out is not None else []
     _show(table, output, {**as_dict(table), "files": [str(file) for file in files]})
 

@@ -26,10 +26,11 @@ REFERENCE_MEMBERS = 3  # of the average ensemble that the paper's utility is mea
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evaluation:
-    """A run with its answers on one split and the figures of them."""
+    """A run with its answers on one split, as it was trained or at an operating point, and the figures of them."""
 
     run: Run
     split: str
+    point: str | None = None
     bank: Bank
     prediction: Prediction
     figures: dict[str, Any]
@@ -61,6 +62,7 @@ def evaluate(run: Run, split: str = "test", *, point: str | None = None) -> Eval
     return Evaluation(
         run=run,
         split=split,
+        point=point,
         bank=bank,
         prediction=prediction,
         figures=figures_of(prediction, bank.targets, bank.costs, run.gate_cost),

@@ -98,10 +98,13 @@ class Table:
         return (*FIGURES[self.task], *("utility",) * some)
 
 
-def make_table(runs: Sequence[Run], *, reference: str | None = None, split: str = "test") -> Table:
+def make_table(
+    runs: Sequence[Run], *, points: Sequence[str] = (), reference: str | None = None, split: str = "test"
+) -> Table:
     """Compare runs on the same samples; runs that differ in their seed alone make one row.
 
-    The reference is a row or a method; by default the average ensemble or, without one, the first row.
+    Runs that have operating points of the names in `points` get a row more for each. The reference is a row or a
+    method; by default the average ensemble or, without one, the first row.
     """
     if not runs:
         raise RunError("there is nothing to compare: give at least one run")
@@ -110,7 +113,15 @@ def make_table(runs: Sequence[Run], *, reference: str | None = None, split: str 
         if run.path.resolve() in known:
             raise OptionError(f"{run.path} is given twice: name each run once, as it would count as another seed")
         known.add(run.path.resolve())
-    evaluations = [evaluate.evaluate(run, split) for run in runs]
+    for point in points:
+        if not any(point in run.points for run in runs):
+            raise OptionError(f"none of the runs has an operating point {point!r}: make it with `irene calibrate`")
+    evaluations = [
+        evaluate.evaluate(run, split, point=point)
+        for point in (None, *points)
+        for run in runs
+        if point is None or point in run.points
+    ]
     first = evaluations[0]
     for other in evaluations[1:]:
         if not evaluate.same_samples(first, other):
@@ -137,14 +148,18 @@ def make_table(runs: Sequence[Run], *, reference: str | None = None, split: str 
 
 
 def group(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
-    """Evaluations by what was trained, whatever the seed; named by the method and, if need be, how it differs."""
-    found: dict[str, list[Evaluation]] = {}
+    """Evaluations by what was trained, whatever the seed; named by the method and, if need be, how it differs.
+
+    Those at an operating point are apart from the others.
+    """
+    found: dict[tuple[str, str | None], list[Evaluation]] = {}
     for one in evaluations:
         about = one.run.manifest
         key = json.dumps([about["method"], about["backbones"], about["options"]], sort_keys=True)
-        found.setdefault(key, []).append(one)
+        found.setdefault((key, one.point), []).append(one)
     named: dict[str, list[Evaluation]] = {}
     for name, ones in zip(_names([ones[0].run for ones in found.values()]), found.values(), strict=True):
+        name += "" if ones[0].point is None else f" at {ones[0].point}"
         other = named.setdefault(name, ones)
         if other is not ones:
             paths = f"{other[0].run.path} and {ones[0].run.path}"
@@ -213,7 +228,8 @@ def _quality(ones: Sequence[Evaluation]) -> Tensor:
 
 
 def _measures_utility(evaluation: Evaluation) -> bool:
-    return evaluation.run.method == "average" and evaluation.bank.steps >= REFERENCE_MEMBERS
+    whole = evaluation.run.method == "average" and evaluation.point is None
+    return whole and evaluation.bank.steps >= REFERENCE_MEMBERS
 
 
 def _utility(ones: Sequence[Evaluation], averages: Sequence[Sequence[Evaluation]]) -> float:

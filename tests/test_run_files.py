@@ -23,7 +23,8 @@ from irene.types import Cost
 
 @pytest.fixture
 def run_path(tmp_path: Path, make_bank: Callable[..., Bank]) -> Path:
-    run = Run.create(tmp_path / "run", {"method": "average", "task": "classification"})
+    about = {"method": "average", "task": "classification", "data": {"classes": [], "shape": []}}
+    run = Run.create(tmp_path / "run", about)
     run.save_absent([Cost(), Cost()])
     run.save_policy(Selector(0.1))
     run.save_bank("test", make_bank(9, members=2))

@@ -39,7 +39,13 @@ def _make_run(
         "seed": seed,
         "backbones": list(backbones) or ["cnn"] * steps,
         "options": {"loop": {"epochs": 2, "batch_size": 32}, "method": own or {}},
-        "data": {"data": "digits", "fingerprint": "f00d", "sizes": {"train": 45_000 if "heldout" in banks else 50_000}},
+        "data": {
+            "data": "digits",
+            "fingerprint": "f00d",
+            "sizes": {"train": 45_000 if "heldout" in banks else 50_000},
+            "classes": [str(number) for number in range(banks["test"].outputs.shape[3])],
+            "shape": [1, 8, 8],
+        },
         "environment": {"torch": torch.__version__, "begun": "2026-01-01T00:00:00+00:00"},
     }
     run = Run.create(folder, about)

@@ -40,7 +40,8 @@ def _in_a_hurry() -> Iterator[None]:
 def write_run(folder: Path, banks: dict[str, Bank], policy: Policy) -> None:
     """A run as train.py packs it: without members. A selector of out-of-fold predictions is kept as it is."""
     options = {"method": {"recipe": "irene", "selector_data": "folds", "without": []}}
-    run = Run.create(folder, {"method": "irene", "task": "classification", "options": options})
+    data = {"classes": [], "shape": []}
+    run = Run.create(folder, {"method": "irene", "task": "classification", "data": data, "options": options})
     test = banks["test"]
     run.save_absent(test.costs)
     run.save_policy(policy)

@@ -50,6 +50,7 @@ NAMES = [
     "Window",
     "fit_policy",
     "load_data",
+    "measure_latency",
     "train",
 ]
 

@@ -46,6 +46,7 @@ __all__ = [
     "Window",
     "fit_policy",
     "load_data",
+    "measure_latency",
     "train",
 ]
 
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from irene.point import OperatingPoint
     from irene.run import Run
     from irene.runtime.engine import Engine, EngineOptions
+    from irene.runtime.latency import measure_latency
     from irene.runtime.stream import Stream, StreamOptions
     from irene.training.options import LoopOptions
     from irene.training.train import TrainOptions, train
@@ -121,6 +123,7 @@ _HOMES = {
     "Window": "irene.halting.policies",
     "fit_policy": "irene.calibration.fit",
     "load_data": "irene.data.sources",
+    "measure_latency": "irene.runtime.latency",
     "train": "irene.training.train",
 }
 

@@ -180,16 +180,16 @@ def test_every_target(
 
 
 def test_a_latency_is_of_one_sample_at_a_time(irene: Irene, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def one_at_a_time(cascade: Cascade, sample: torch.Tensor) -> tuple[Cost, ...]:
+    def measure_latency(cascade: Cascade, sample: torch.Tensor) -> tuple[Cost, ...]:
         assert len(cascade.predict(sample)) == 1
         return tuple(replace(cost, ms=ms) for cost, ms in zip(cascade.costs, (50.0, 60.0, 70.0), strict=True))
 
-    monkeypatch.setattr("irene.cli.calibrating.one_at_a_time", one_at_a_time)
+    monkeypatch.setattr("irene.cli.calibrating.measure_latency", measure_latency)
     assert "the nearest possible is 50 ms" in irene("calibrate", run, "--p99", "20ms").mistake
     point = irene("calibrate", run, "--p99", "120ms", "--json").json["point"]
     assert point["members"] == [0, 1]
     assert point["expected"]["member_ms"] == [50.0, 60.0]
-    monkeypatch.setattr("irene.cli.calibrating.one_at_a_time", None)  # nothing else needs it
+    monkeypatch.setattr("irene.cli.calibrating.measure_latency", None)  # nothing else needs it
     assert irene("calibrate", run, "--cost", "1.5").code == 0
 
 

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from irene.cascade import Cascade
+from irene.errors import OptionError
 from irene.halting.policies import Margin, Spread
 from irene.halting.policy import Policy
 from irene.halting.selector import Selector
 from irene.runtime import latency
-from irene.runtime.latency import one_at_a_time
+from irene.runtime.latency import measure_latency
 from irene.types import Cost, Task
 
 SAMPLE = torch.zeros(1, 5)
@@ -55,7 +56,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_each_member_delays_the_answer_by_its_time(clock: Clock, policy: Policy | None) -> None:
     costs = (Cost(flops=1.0, ms=99.0), Cost(flops=2.0, ms=99.0), Cost(flops=3.0, ms=99.0))
     members = [clock.member(ms) for ms in (1.0, 4.0, 2.0)]
-    found = one_at_a_time(Cascade(members, policy, costs=costs), SAMPLE)
+    found = measure_latency(Cascade(members, policy, costs=costs), SAMPLE)
     assert [cost.ms for cost in found] == pytest.approx([1.0, 4.0, 2.0])
     assert [cost.flops for cost in found] == [1.0, 2.0, 3.0]
 
@@ -63,22 +64,29 @@ def test_each_member_delays_the_answer_by_its_time(clock: Clock, policy: Policy 
 def test_values_are_timed_too(clock: Clock) -> None:
     task: Task = "regression"
     for policy in (None, Spread(0.1)):
-        found = one_at_a_time(Cascade([clock.member(1.0), clock.member(3.0)], policy, task=task), SAMPLE)
+        found = measure_latency(Cascade([clock.member(1.0), clock.member(3.0)], policy, task=task), SAMPLE)
         assert [cost.ms for cost in found] == pytest.approx([1.0, 3.0])
 
 
 @pytest.mark.parametrize(("every", "ms"), [(50, 7.0), (150, 1.0)])
 def test_it_is_the_time_of_all_but_one_in_a_hundred(clock: Clock, every: int, ms: float) -> None:
-    (cost,) = one_at_a_time(Cascade([clock.member(1.0, slow_ms=7.0, every=every)]), SAMPLE)
+    (cost,) = measure_latency(Cascade([clock.member(1.0, slow_ms=7.0, every=every)]), SAMPLE)
     assert cost.ms == pytest.approx(ms)
 
 
 def test_slow_members_are_run_a_few_times_only(clock: Clock) -> None:
     members = [clock.member(5_000.0), clock.member(1.0)]
-    one_at_a_time(Cascade(members), SAMPLE)
+    measure_latency(Cascade(members), SAMPLE)
     assert members[1].runs == 1 + 20
 
 
 def test_a_member_that_takes_no_time_still_has_a_cost(clock: Clock) -> None:
-    found = one_at_a_time(Cascade([clock.member(1.0), clock.member(0.0)]), SAMPLE)
+    found = measure_latency(Cascade([clock.member(1.0), clock.member(0.0)]), SAMPLE)
     assert 0 < found[1].ms < 1e-3
+
+
+def test_it_is_that_of_one_sample(clock: Clock) -> None:
+    cascade = Cascade([clock.member(1.0)])
+    assert measure_latency(cascade, SAMPLE.numpy()) == measure_latency(cascade, SAMPLE)
+    with pytest.raises(OptionError, match="got 2: give one"):
+        measure_latency(cascade, torch.zeros(2, 5))

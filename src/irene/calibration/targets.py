@@ -29,7 +29,7 @@ class Target:
     `max_drop`: the cheapest threshold that loses at most this much of the whole ensemble's accuracy (0.005 is half
         a point) on the data at hand; for regression, that raises its squared error by at most this share.
     `p99`: the most accurate threshold at which at most 1 % of samples take longer than this many ms, with `confidence`;
-        a sample takes as long as the costs of the bank say: `irene.runtime.latency` measures them for one at a time.
+        a sample takes as long as the costs of the bank say: `irene.measure_latency` gives them for one at a time.
     `risk`: the cheapest threshold at which the true share of samples that the whole ensemble gets right and the
         cascade gets wrong is at most this, with `confidence`.
     """

@@ -20,7 +20,7 @@ from irene.imported import IMPORTED, OUTPUTS
 from irene.point import OperatingPoint
 from irene.run import Run
 from irene.runtime.bench import random_inputs
-from irene.runtime.latency import one_at_a_time
+from irene.runtime.latency import measure_latency
 from irene.training.afterwards import selector_fitter
 from irene.types import differ
 
@@ -61,7 +61,7 @@ def timed(run: Run, bank: Bank, device: str) -> Bank:
         return bank
     where = pick_device(device)
     sample = random_inputs(tuple(run.manifest["data"]["shape"]), 1, where)
-    return replace(bank, costs=one_at_a_time(run.cascade(where), sample))
+    return replace(bank, costs=measure_latency(run.cascade(where), sample))
 
 
 def fit_point(

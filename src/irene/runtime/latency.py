@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
+from typing import Any
 
+from numpy.typing import NDArray
 from torch import Tensor
 
 from irene.cascade import Cascade
+from irene.errors import OptionError
 from irene.halting.policies import Margin, Never
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.halting.skipping import Router
+from irene.models.adapters import as_batch
 from irene.runtime.recorder import synchronise
 from irene.types import Cost
 
@@ -23,12 +27,15 @@ _SHARE = 0.99
 _LEAST_MS = 1e-6  # of a member, where one more took no longer
 
 
-def one_at_a_time(cascade: Cascade, sample: Tensor) -> tuple[Cost, ...]:
+def measure_latency(cascade: Cascade, sample: Tensor | NDArray[Any]) -> tuple[Cost, ...]:
     """The members' costs with the ms by which each delays the answer to this one sample (1, ...), on its device.
 
     After so many members `Cascade.predict` answers within so long in 99 of 100 runs, policy included: up to 300 runs
     of each depth, in turn, or as many as ten seconds allow. A bank with these costs is what to ask for a p99 of.
     """
+    sample = as_batch(sample)
+    if len(sample) != 1:
+        raise OptionError(f"a latency is that of one sample, got {len(sample)}: give one, such as inputs[:1]")
     depths = [_through(cascade, depth) for depth in range(1, len(cascade.members) + 1)]
     ms_T: list[list[float]] = [[] for _ in depths]
     for depth in depths:

@@ -3,9 +3,11 @@
     python benchmarks/paper/train.py --jobs members irene --data DIR --runs DIR --minutes 9 --pack DIR
 
 Jobs are in jobs.py; training/label_noise.py says what a data set such as cifar10+noise20 is. A finished run is skipped
-and an interrupted one goes on. Start the command more than once, on the same folders, to train several runs at a time
-where one does not fill the card: each takes the next job that none of the others has. The jobs `quick` take their
-teachers from runs of `distil`, which must be there with their weights: trained before, or unpacked (see unpack.py).
+and an interrupted one goes on; `--missing` leaves out those that results.json knows, wherever they were trained. Where
+one run does not fill the card, `--processes` trains several at a time, as does starting the command more than once on
+the same folders: each takes the next job that none of the others has (under CUDA MPS they share the card best). The
+jobs `quick` take their teachers from runs of `distil`, which must be there with their weights: trained before, or
+unpacked (see unpack.py).
 
 `--pack` leaves NAME.tar.gz for each run with run.json, metrics.jsonl and the banks in half precision: every table and
 figure is a replay of these. `--corrupt 10000` also runs the members on that many test images under every corruption and
@@ -19,6 +21,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +42,8 @@ from irene.files import locked
 from irene.run import Run
 from irene.training.methods.distil import DistilOptions
 from irene.training.train import train
+
+RESULTS = Path(__file__).resolve().with_name("results.json")
 
 
 def add_corrupted(run: Run, job: Job, data: Data, count: int) -> None:
@@ -77,6 +83,18 @@ def do(job: Job, data: Data, runs: Path) -> Run:
     )
 
 
+def known_runs() -> set[str]:
+    """The runs that results.json was made of."""
+    return set(json.loads(RESULTS.read_text())["time"]["runs"])
+
+
+def side_by_side(count: int) -> int:
+    """Start this very command so many times over; the worst of their exit codes."""
+    command = [sys.executable, *sys.argv, "--processes", "1"]
+    started = [subprocess.Popen(command) for _ in range(count)]
+    return max(abs(process.wait()) for process in started)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", required=True, nargs="+", choices=sorted(JOBS))
@@ -87,12 +105,17 @@ def main() -> None:
     parser.add_argument("--corrupt", type=int, metavar="IMAGES", help="how many test images, 10000 for all")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--only", nargs="*", default=[], help="names of jobs, or parts of them")
+    parser.add_argument("--missing", action="store_true", help="leave out jobs that results.json knows")
+    parser.add_argument("--processes", type=int, default=1, help="runs to train at a time, each in its own process")
     arguments = parser.parse_args()
     arguments.runs.mkdir(parents=True, exist_ok=True)
+    if arguments.processes > 1:
+        sys.exit(side_by_side(arguments.processes))
+    known = known_runs() if arguments.missing else set()
     started = time.monotonic()
     longest = 0.0
     for job in [job for name in arguments.jobs for job in JOBS[name]]:
-        if arguments.only and not any(part in job.name for part in arguments.only):
+        if file_name(job) in known or (arguments.only and not any(part in job.name for part in arguments.only)):
             continue
         begun = time.monotonic()
         if begun - started + longest > 60 * arguments.minutes:

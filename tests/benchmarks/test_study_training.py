@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tarfile
 from dataclasses import replace
@@ -161,3 +162,28 @@ def test_a_job_that_another_process_has_is_left_to_it(
         study.main()
         assert capsys.readouterr().out == ""
         assert not (tmp_path / study.file_name(NOISY)).exists()
+
+
+def test_what_the_results_know_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results.json").write_text(json.dumps({"time": {"card_s": 1.0, "runs": [study.file_name(NOISY)]}}))
+    monkeypatch.setattr(study, "RESULTS", tmp_path / "results.json")
+    monkeypatch.setattr(study, "JOBS", {"tiny": [NOISY, JOB]})
+    folders = ["--data", str(tmp_path / "data"), "--runs", str(tmp_path / "runs")]
+    monkeypatch.setattr(sys, "argv", ["train.py", "--jobs", "tiny", *folders, "--missing"])
+    study.main()
+    assert json.loads(capsys.readouterr().out)["job"] == JOB.name
+
+
+def test_every_run_behind_the_committed_results_has_a_job_but_one() -> None:
+    jobs = {study.file_name(job) for some in study.JOBS.values() for job in some}
+    assert study.known_runs() - jobs == {"cifar10-resnet32_resnet18-irene-half-flops-s0-e30"}  # of 60 epochs since
+
+
+@pytest.mark.parametrize(("only", "code"), [("no-such-job", 0), ("cifar10-resnet18-average-s0-e30", 1)])
+def test_several_processes_end_with_the_worst_of_their_codes(tmp_path: Path, only: str, code: int) -> None:
+    folders = ["--data", str(tmp_path / "nothing"), "--runs", str(tmp_path / "runs")]
+    command = [sys.executable, study.__file__, "--jobs", "members", *folders, "--only", only, "--processes", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stderr

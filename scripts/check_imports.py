@@ -15,7 +15,7 @@ from pathlib import Path
 
 # Lowest first. A module may import from its own layer and from those before it.
 LAYERS = (
-    ("errors", "devices", "files", "types"),
+    ("errors", "devices", "files", "tensor_files", "types"),
     ("models", "data", "halting"),
     ("cascade", "mixture", "bank", "bank_files", "point", "run", "run_files", "run_manifest"),
     ("calibration",),

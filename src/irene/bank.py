@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,21 +10,20 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
 from torch import Tensor
 
 from irene.bank_files import read_outputs
 from irene.cascade import Cascade, MemberLike
 from irene.data.loader import Batch
 from irene.errors import DataError, OptionError
-from irene.files import write_atomically
 from irene.halting.policies import Never
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation, Rule
 from irene.halting.trajectory import Trajectory, trajectory
 from irene.models.adapters import as_batch
 from irene.models.member import are_probabilities, as_heads
+from irene.tensor_files import read_with_header, write_with_header
 from irene.types import Cost, Prediction, Task, check_task_name
 
 
@@ -190,16 +188,13 @@ class Bank:
         if self.gates is not None:
             tensors["gates"] = self.gates
         header = {"task": self.task, "costs": [cost.to_dict() for cost in self.costs], "about": self.about}
-        content = {key: value.contiguous().cpu() for key, value in tensors.items()}
-        return write_atomically(path, save(content, metadata={"bank": json.dumps(header)}))
+        return write_with_header(path, "bank", header, tensors)
 
     @classmethod
     def load(cls, path: str | Path) -> Bank:
         """Read a bank that `save` wrote."""
         try:
-            with safe_open(str(path), framework="pt") as file:
-                header = json.loads(file.metadata()["bank"])
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+            header, tensors = read_with_header(path, "bank")
             return cls(
                 task=header["task"],
                 outputs=tensors["outputs"].float(),

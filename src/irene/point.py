@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
 from torch import Tensor
 
 from irene.cascade import Cascade
 from irene.errors import CalibrationError, DataError
-from irene.files import as_json, write_atomically
 from irene.halting import registry
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.models.adapters import as_members
+from irene.tensor_files import read_with_header, write_with_header
 from irene.types import Cost, Task
 
 FORMAT = 1  # of what `to_dict` writes
@@ -93,18 +91,13 @@ class OperatingPoint:
 
     def save(self, path: str | Path) -> None:
         """Write the point as one file, for members of your own; `Run.save_point` keeps those of a run."""
-        content = {key: value.contiguous() for key, value in self.tensors().items()}
-        values = json.dumps(as_json(self.to_dict()), allow_nan=False)
-        write_atomically(Path(path), save(content, metadata={"point": values}))
+        write_with_header(Path(path), "point", self.to_dict(), self.tensors())
 
     @classmethod
     def load(cls, path: str | Path) -> OperatingPoint:
         """Read a point that `save` wrote."""
         try:
-            with safe_open(str(path), framework="pt") as file:
-                values = json.loads(file.metadata()["point"])
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
-            return cls.from_dict(values, tensors)
+            return cls.from_dict(*read_with_header(path, "point"))
         except FileNotFoundError:
             raise DataError(f"{path}: no such operating point; make it with OperatingPoint.save") from None
         except (AttributeError, LookupError, OSError, RuntimeError, SafetensorError, TypeError, ValueError) as error:

@@ -1,0 +1,27 @@
+"""Tensors, and what is to be known of them, in one safetensors file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from irene.files import as_json, write_atomically
+
+
+def write_with_header(path: Path, kind: str, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """Write tensors with a header, which is named by what the file holds; its SHA-256."""
+    content = {key: value.detach().contiguous().cpu() for key, value in tensors.items()}
+    words = json.dumps(as_json(dict(header)), allow_nan=False)
+    return write_atomically(path, save(content, metadata={kind: words}))
+
+
+def read_with_header(path: str | Path, kind: str) -> tuple[Any, dict[str, Tensor]]:
+    """The header and the tensors of such a file; whoever asks knows what is wrong where there are none."""
+    with safe_open(str(path), framework="pt") as file:
+        return json.loads(file.metadata()[kind]), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118

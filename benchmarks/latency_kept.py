@@ -24,10 +24,10 @@ from documents import machine, write_results
 from torch import Tensor
 
 from irene.calibration.fit import fit_policy
+from irene.calibration.targets import p99_of
 from irene.cascade import Cascade
 from irene.cli.calibrating import timed
-from irene.cli.loading import load_data
-from irene.evaluation.banks import as_run_expects
+from irene.cli.loading import load_for
 from irene.run import Run
 from irene.runtime.bench import hardware
 
@@ -43,7 +43,7 @@ def main() -> None:
     torch.set_num_threads(1)
     run, device = Run.open(arguments.run), torch.device("cpu")
     bank = timed(run, run.bank("heldout"), "cpu")
-    test = as_run_expects(run, load_data(arguments.data, target=None, task=None, root=None)).test
+    test = load_for(run, arguments.data, target=None, task=None, root=None, warn=print).test
     assert test.inputs is not None  # digits are in memory
     limits = [SLACK * ms for ms in accumulate(cost.ms for cost in bank.costs)]
     rows = [look(run, fit_policy(bank, "margin", p99=limit), test.inputs, arguments.passes) for limit in limits]
@@ -61,7 +61,7 @@ def look(run: Run, point: Any, inputs: Tensor, passes: int) -> dict[str, Any]:
         "members": len(point.members),
         "answers": len(taken),
         "median": sorted(taken)[len(taken) // 2],
-        "p99": sorted(taken)[int(0.99 * len(taken))],
+        "p99": p99_of(torch.tensor(taken, dtype=torch.float64)),
         "late": sum(ms > limit for ms in taken) / len(taken),
     }
 

@@ -13,7 +13,6 @@ Writes benchmarks/results/promises.json and promises.md, and prints the latter.
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -24,6 +23,7 @@ from documents import write_results
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
+from irene.calibration.targets import p99_of
 from irene.errors import CalibrationError
 from irene.halting.policies import Never
 from irene.point import OperatingPoint
@@ -94,7 +94,7 @@ def realised(point: OperatingPoint, unseen: Bank, asked: dict[str, Any]) -> dict
         "expected accuracy": point.expected["accuracy"],
         "drop": float((whole.double() - right.double()).mean()),
         "risk": float((whole & ~right).double().mean()),
-        "p99": float(ms.sort().values[math.ceil(0.99 * len(ms)) - 1]),
+        "p99": p99_of(ms),
     }
     if "p99" in asked:
         figures["late"] = float((ms > asked["p99"]).double().mean())

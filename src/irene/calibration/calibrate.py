@@ -54,7 +54,7 @@ def calibrate(
     if target.p99 is not None:
         ms_T = cost_vector(bank.costs, "ms")[:depth]
         ms_N = curve.at(threshold, curve.trajectory.costs(ms_T))
-        expected["p99"] = float(ms_N.sort().values[math.ceil(0.99 * len(ms_N)) - 1])
+        expected["p99"] = targets.p99_of(ms_N)
         expected["member_ms"] = ms_T.tolist()
     if target.risk is not None:
         harmed_N = curve.full_N > curve.at(threshold, curve.quality_NT)

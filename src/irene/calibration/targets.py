@@ -86,6 +86,11 @@ class Target:
         return asked | ({"guaranteed": True} if self.guaranteed else {})
 
 
+def p99_of(ms_N: Tensor) -> float:
+    """What all but 1 % of some times are at most."""
+    return float(ms_N.sort().values[math.ceil((1 - SLOW_SHARE) * len(ms_N)) - 1])
+
+
 def rounded_up(value: float, digits: int = 4) -> float:
     """The value in so many digits and never below it, so that what an error calls possible is."""
     return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value)))

@@ -17,7 +17,7 @@ from irene.data.npz import from_npz
 from irene.data.samples import Data
 from irene.data.table import from_csv
 from irene.errors import OptionError
-from irene.types import TASKS, Task
+from irene.types import Task, check_task_name
 
 SOURCES: dict[str, str] = {
     "digits": "1,797 handwritten digits, 8 x 8 grey of 0 to 16, 10 classes; bundled",
@@ -55,8 +55,8 @@ def load(
     pixels that images of a folder are resized to. `seed` cuts the test set off sources that come without one.
     `like` says how files are read for a model that is there already.
     """
-    if task is not None and task not in TASKS:
-        raise OptionError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
+    if task is not None:
+        check_task_name(task)
     given = {key: value for key, value in {"target": target, "task": task, "size": size}.items() if value is not None}
     if isinstance(spec, str):
         return _load_named(spec, given, root, seed, like)

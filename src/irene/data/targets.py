@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irene.errors import DataError, OptionError
-from irene.types import TASKS, Task
+from irene.errors import DataError
+from irene.types import Task, check_task_name
 
 Array = NDArray[Any]
 
@@ -49,8 +49,8 @@ def encode_targets(
 
     Classes are to be learnt, which takes two samples of each, unless `learnt` says that they are known already.
     """
-    if task is not None and task not in TASKS:
-        raise OptionError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
+    if task is not None:
+        check_task_name(task)
     task = task or infer_task(train)
     if task == "regression":
         return _values(train, test, classes)

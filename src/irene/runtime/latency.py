@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from irene.calibration.targets import p99_of
 from irene.cascade import Cascade
 from irene.errors import OptionError
 from irene.halting.policies import Margin, Never
@@ -23,7 +24,6 @@ from irene.runtime.recorder import synchronise
 from irene.types import Cost
 
 _FEWEST, _MOST, _SECONDS = 20, 300, 10.0
-_SHARE = 0.99
 _LEAST_MS = 1e-6  # of a member, where one more took no longer
 
 
@@ -48,7 +48,7 @@ def measure_latency(cascade: Cascade, sample: Tensor | NDArray[Any]) -> tuple[Co
             depth.predict(sample)
             synchronise(sample.device)
             found.append(1000 * (perf_counter() - start))
-    after = [0.0, *(_percentile(found) for found in ms_T)]
+    after = [0.0, *(p99_of(torch.tensor(found, dtype=torch.float64)) for found in ms_T)]
     return tuple(
         replace(cost, ms=max(later - earlier, _LEAST_MS))
         for cost, (earlier, later) in zip(cascade.costs, pairwise(after), strict=True)
@@ -66,7 +66,3 @@ def _asked(cascade: Cascade) -> Policy:
     if isinstance(own, (Never, Router)) and cascade.task == "classification":
         own = Margin()
     return own.at(math.inf)
-
-
-def _percentile(values: Sequence[float]) -> float:
-    return sorted(values)[math.ceil(_SHARE * len(values)) - 1]

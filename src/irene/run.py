@@ -19,7 +19,8 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -234,25 +235,29 @@ class Run:
             raise OptionError(
                 f"{TRAINED!r} stands for the policy the run was trained with: give the point another name"
             )
-        with locked(self.path / LOCK, wait=True):
-            now = Run.open(self.path, unfinished=True)  # others may have written since this run was opened
+        with self._points_of_all() as now:
             points = now.manifest.setdefault("points", {})
             before = points[point.name]["version"] if point.name in points else 0
             point = replace(point, version=before + 1)
             file, tensors = (now._unnamed(f"points/{point.name}.{ending}") for ending in ("json", "safetensors"))
             points[point.name] = run_files.write_point(self.path, point, file, tensors)
-            now.write()
-        self.manifest["points"] = points
         return point
 
     def delete_point(self, name: str) -> None:
         """Take an operating point out of the manifest, and remove its files after that."""
-        with locked(self.path / LOCK, wait=True):
-            now = Run.open(self.path, unfinished=True)
+        with self._points_of_all() as now:
             entry = now._point_entry(name)
             del now.manifest["points"][name]
+            files = (entry["file"], entry["tensors"]["file"])
+            now._outdated |= {f"points/{Path(file).name}" for file in files}  # in the run, wherever they may lead
+
+    @contextmanager
+    def _points_of_all(self) -> Iterator[Run]:
+        """The run with what others have written since it was opened, ours alone; it is written when the block ends."""
+        with locked(self.path / LOCK, wait=True):
+            now = Run.open(self.path, unfinished=True)
+            yield now
             now.write()
-            run_files.remove_point(self.path, entry)
         self.manifest["points"] = now.manifest["points"]
 
     def save_gate(self, gate: Member, top: int, cost: Cost) -> None:

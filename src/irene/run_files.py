@@ -55,12 +55,6 @@ def write_point(folder: Path, point: OperatingPoint, file: str, tensors: str) ->
     }
 
 
-def remove_point(folder: Path, entry: dict[str, Any]) -> None:
-    """Remove the files of an entry that the manifest no longer has, and no others, wherever it may lead."""
-    for file in (entry["file"], entry["tensors"]["file"]):
-        (folder / "points" / Path(file).name).unlink(missing_ok=True)
-
-
 def read_point(folder: Path, entry: dict[str, Any]) -> OperatingPoint:
     """The operating point of an entry in the manifest."""
     again = "calibrate the point again"

@@ -221,6 +221,7 @@ def overhead(arguments: argparse.Namespace, device: torch.device) -> Iterator[Ro
                 yield row | compared(partial(stages.run, 1, batch), alone._program, device)
 
 
+@torch.no_grad()
 def compared(stage: Callable[[], None], member: Callable[[], None], device: torch.device) -> dict[str, float]:
     """Milliseconds of a stage and of its member alone, in turn, so that both meet the same clock of the device."""
     times = [(measure(stage, device), measure(member, device)) for _ in range(15)]

@@ -19,11 +19,12 @@ from irene.halting.policy import State
 from irene.models.adapters import as_batch
 from irene.runtime.backend import Backend, Precision
 from irene.runtime.buckets import CostTable, check_buckets
-from irene.runtime.recorder import Mark
+from irene.runtime.recorder import Fetch
 from irene.runtime.stages import Stages, as_example, load_backends, out_of_inference_mode
 from irene.types import Prediction
 
 _SHARES = 32
+_LOOK_EVERY = 32  # batches after which it looks again how many go on; at first after every one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +86,7 @@ class Engine:
             fuse=self.options.fuse,
         )
         self._numbers = torch.arange(self.options.largest, device=inputs.device)
-        self._mark = Mark(inputs.device)
-        self._going = [_Going() for _ in cascade.members]
-        self._marked = False  # whether the mark stands behind a batch that was not learned from yet
+        self._going = _Going(self._stages.came)
         self._listed = (0, 0)  # samples and rows that the first list stands for
         self._turn = _Turn()
 
@@ -104,61 +103,53 @@ class Engine:
         """What each member takes in each bucket; None where members are run in any size."""
         return self._stages.costs
 
-    @out_of_inference_mode
-    @torch.no_grad()
     def predict(self, inputs: Tensor | NDArray[Any]) -> Prediction:
         """Answer a batch of any size; the answers lie on the engine's device."""
+        if torch.is_inference_mode_enabled():
+            with torch.inference_mode(False):  # entered where there is need alone, as that takes time
+                return self.predict(inputs)
         inputs = as_batch(inputs)
+        if inputs.requires_grad:
+            inputs = inputs.detach()
         self._stages.check(inputs)
-        state = self._stages.begin(len(inputs))
-        size = self.options.largest
+        samples, size = inputs.shape[0], self.options.largest
+        state = self._stages.begin(samples)
         with self._turn:
             parts = [
-                self._answer(inputs[start : start + size], _rows(state, start, start + size))
-                for start in range(0, len(inputs), size)
+                self._answer(
+                    _part(inputs, start, size), {key: _part(value, start, size) for key, value in state.items()}
+                )
+                for start in range(0, samples, size)
             ]
             return Prediction.cat(parts or [self._stages.answers(0, 0)])
 
-    def _answer(self, inputs: Tensor, state: State | None) -> Prediction:
-        stages, samples = self._stages, len(inputs)
+    def _answer(self, inputs: Tensor, state: State) -> Prediction:
+        """Answer a batch that fits; what a device waits for comes before all that it does not wait for."""
+        stages, samples = self._stages, inputs.shape[0]
         stages.inputs[:samples].copy_(inputs)
-        for key, value in (state or {}).items():
+        for key, value in state.items():
             stages.state[key][:samples].copy_(value)
-        self._learn()
-        rows, width = stages.plan(0, samples, self.options.largest, self._going[0].share)
+        rows, width = stages.plan(0, samples, self.options.largest, self._going.shares[0])
         self._list_all(samples, rows)
         stages.run(0, rows, width)
         if stages.chain is None:
             self._go_on(width, rows)
         else:
-            stages.chain.run([going.share for going in self._going])
-            if not self._marked:
-                self._mark.set()
-        self._marked = True
-        return stages.answers(0, samples)
+            stages.chain.run(self._going.shares)
+        answers = stages.answers(0, samples)
+        self._going.learn(samples)
+        return answers
 
     def _go_on(self, stage: int, rows: int) -> None:
         """Run the stages from this one on for those who come to it from a list of so many, until nobody goes on."""
         stages = self._stages
-        while True:
-            self._mark.set()
-            if stage == stages.steps:
-                return
-            self._mark.wait()
-            count = int(stages.came[stage])
+        while stage < stages.steps:
+            count = int(Fetch(stages.survivors(stage - 1, rows)[-1:]).wait().numpy()[0])
             if count == 0:
                 return
-            rows, width = stages.plan(stage, count, rows, self._going[stage].share)
+            rows, width = stages.plan(stage, count, rows, self._going.shares[stage])
             stages.run(stage, rows, width)
             stage += width
-
-    def _learn(self) -> None:
-        """Count who went on in a batch that is done; the last one may not be, and nobody waits for it here."""
-        if self._marked and self._mark.passed():
-            came = self._stages.came.tolist()
-            for going, (here, next_one) in zip(self._going, pairwise(came), strict=False):
-                going.add(here, next_one)
-            self._marked = False
 
     def _list_all(self, samples: int, rows: int) -> None:
         if self._listed != (samples, rows):
@@ -184,20 +175,34 @@ class _Turn:
 
 
 class _Going:
-    """How many samples came to a stage so far, and how many of them went on."""
+    """Which share of the samples goes on after each stage, looked at now and then without waiting for a device.
 
-    def __init__(self) -> None:
-        self.came = self.went = 0
+    `came` is how many samples came to each stage after the first so far.
+    """
 
-    def add(self, came: int, went: int) -> None:
-        self.came += came
-        self.went += went
+    def __init__(self, came: Tensor) -> None:
+        self.shares = [0.0] * len(came)
+        self._came = came
+        self._batches = self._samples = 0
+        self._look: tuple[int, Fetch] | None = None  # how many came to the first stage, and to the others
 
-    @property
-    def share(self) -> float:
-        """The share that went on, to a fraction so coarse that plans seldom change."""
-        return round(_SHARES * self.went / max(self.came, 1)) / _SHARES
+    def learn(self, samples: int) -> None:
+        """So many samples have been given to the device."""
+        self._samples += samples
+        if self._look is None and (self._batches < _LOOK_EVERY or self._batches % _LOOK_EVERY == 0):
+            self._look = (self._samples, Fetch(self._came))
+        self._batches += 1
+        if self._look is not None and (came := self._look[1].now()) is not None:
+            counts = [self._look[0], *came.numpy()[1:]]
+            self.shares = [*(_share(next_one, here) for here, next_one in pairwise(counts)), 0.0]
+            self._look = None
 
 
-def _rows(state: State | None, start: int, stop: int) -> State | None:
-    return state and {key: value[start:stop] for key, value in state.items()}
+def _share(part: int, whole: int) -> float:
+    """A share, to a fraction so coarse that plans seldom change."""
+    return round(_SHARES * part / max(whole, 1)) / _SHARES
+
+
+def _part(rows: Tensor, start: int, count: int) -> Tensor:
+    """So many rows from one on, or all if there are no more than that."""
+    return rows if rows.shape[0] <= count else rows[start : start + count]

@@ -120,6 +120,10 @@ class Fetch:
         """Whether waiting would take no time."""
         return self._mark.passed()
 
+    def now(self) -> Tensor | None:
+        """The value, on the host, if it is there."""
+        return self._host if self.ready() else None
+
     def wait(self) -> Tensor:
         """The value, on the host."""
         self._mark.wait()

@@ -106,9 +106,9 @@ class Stages:
         self.lists = [
             torch.full((largest + 1,), slots, dtype=torch.int64, device=self.device) for _ in range(self.steps + 1)
         ]
-        # How many samples of a batch came to each stage, in memory of the host.
-        self.came = torch.zeros(self.steps, dtype=torch.int64, pin_memory=self.device.type == "cuda")
-        self._settle: Callable[[int, Tensor, list[Tensor], Tensor | None], tuple[Tensor, Tensor]] = (
+        # How many samples came to each stage after the first so far.
+        self.came = torch.zeros(self.steps, dtype=torch.int64, device=self.device)
+        self._settle: Callable[[int, Tensor, list[Tensor], Tensor | None], None] = (
             torch.compile(self._settled, fullgraph=True) if self._fused else self._settled
         )
         self._programs: dict[tuple[int, int, int], Program] = {}
@@ -140,7 +140,6 @@ class Stages:
             self._planned[key] = self.costs.plans(stage, within, going)
         return self._planned[key]
 
-    @torch.no_grad()
     def run(self, stage: int, rows: int, width: int = 1) -> None:
         """Run `width` stages at once; afterwards `survivors` of the last of them is the list of who goes on."""
         program = self._programs.get((stage, rows, width))
@@ -168,10 +167,14 @@ class Stages:
                 f"got {inputs.dtype} and shape {tuple(inputs.shape[1:])}"
             )
 
-    def begin(self, samples: int) -> State | None:
+    def begin(self, samples: int) -> State:
         """What is to be remembered of each sample before it starts, where that differs from sample to sample."""
-        return None if self.first is not None else self.rule.start(samples, self.outputs.shape[1], self.device)
+        if self.first is not None:
+            return {}
+        with torch.no_grad():
+            return self.rule.start(samples, self.outputs.shape[1], self.device)
 
+    @torch.no_grad()
     def _step(self, stage: int, rows: int, width: int = 1) -> None:
         index_B = self.lists[stage][:rows]
         straight = stage == 0 and self._whole_batches
@@ -185,10 +188,7 @@ class Stages:
             for tensor in (index_B, *outputs):
                 torch._dynamo.maybe_mark_dynamic(tensor, 0)
         place = None if self._places is None else self._places.begins[rows]
-        survivors, came = self._settle(stage, index_B, outputs, place)
-        self.came[stage : stage + len(came)].copy_(came, non_blocking=True)
-        if stage + width < self.steps:
-            self.lists[stage + width][: rows + 1].copy_(survivors)
+        self._settle(stage, index_B, outputs, place)
 
     def _answer(self, stage: int, inputs: Tensor, *, shared: bool) -> Tensor:
         """A member's answer; `shared` inputs are read by others too, so that a member may not write into them."""
@@ -197,34 +197,33 @@ class Stages:
             inputs = inputs.clone()
         return as_heads(backend.run(inputs.to(backend.device))).to(self.device)
 
-    def _settled(
-        self, stage: int, index_B: Tensor, outputs: list[Tensor], place: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def _settled(self, stage: int, index_B: Tensor, outputs: list[Tensor], place: Tensor | None) -> None:
         """Add the outputs of some members, the first of them `stage`, to the samples in these slots.
 
-        (B + 1,) who goes on, then padding, and how many; and how many came to each of these stages and to the next,
-        after the first one nobody yet. `place` is where the chain keeps what to do next after so many rows.
+        Who goes on is listed for the next stage, and behind as many rows as were run stands how many they are.
+        `place` is where the chain keeps what to do next after so many rows.
         """
-        rows = index_B.shape[0]
-        came = [(index_B != self.spare).sum()]
-        for number, output_BHK in enumerate(outputs, stage):
-            index_B = self._added(number, index_B, output_BHK)
-            came.append((index_B != self.spare).sum())
         after = stage + len(outputs)
+        for number, output_BHK in enumerate(outputs, stage):
+            if number > stage:
+                self.came[number : number + 1].add_((index_B != self.spare).sum())
+            index_B = self._added(number, index_B, output_BHK)
         if place is not None and stage == 0:
             self.keys.zero_()
         if after == self.steps:
-            return index_B, torch.stack(came[:-1])
-        # Who goes on moves up to the place given by a running count: no mask, so the host need not know how many.
+            return
+        # Who goes on moves to the front by a running count, and the others, now the spare slot, behind them: no mask,
+        # so the host need not know how many.
+        rows = index_B.shape[0]
         going_B = index_B != self.spare
-        place_B = going_B.cumsum(0)
-        target_B = torch.where(going_B, place_B - 1, rows)
-        kept = index_B.new_full((rows + 1,), self.spare).scatter(0, target_B, index_B)
+        count_B = going_B.cumsum(0)
+        going = count_B[-1:]
+        behind_B = going + torch.arange(rows, device=index_B.device) - count_B
+        target_B = torch.where(going_B, count_B - 1, behind_B)
+        self.lists[after].index_copy_(0, torch.cat([target_B, going.new_full((1,), rows)]), torch.cat([index_B, going]))
+        self.came[after : after + 1].add_(going)
         if place is not None:
-            self.keys[after : after + 1].copy_(torch.where(going_B.any(), place + place_B[-1], 0))
-        if stage == 0:
-            came += [torch.zeros_like(came[0])] * self.steps
-        return torch.cat([kept[:rows], place_B[-1:]]), torch.stack(came[: self.steps - stage])
+            self.keys[after : after + 1].copy_(torch.where(going > 0, place + going, 0))
 
     def _added(self, stage: int, index_B: Tensor, output_BHK: Tensor) -> Tensor:
         """Add one member's output to the samples in these slots; (B,) the slots, the spare one for who has stopped."""
@@ -297,6 +296,7 @@ class Stages:
             [self._record(stage, size, 2) if size <= _LARGEST_PAIR else math.inf for size in reversed(self.sizes)]
             for stage in range(self.steps - 1 if self._pairs else 0)
         ]
+        self.came.zero_()  # nobody came yet
         return CostTable(self.sizes, *(tuple(tuple(reversed(row)) for row in rows) for rows in (ms, pairs)))
 
     def _record(self, stage: int, size: int, width: int) -> float:

@@ -179,7 +179,7 @@ class Stream:
     def _take(self, batch: Tensor) -> None:
         """Put a batch in and run whatever became full by it."""
         self._stages.check(batch)
-        state = self._stages.begin(len(batch)) or {}
+        state = self._stages.begin(len(batch))
         arrival = time.monotonic()
         for start in range(0, max(len(batch), 1), self.bucket):
             stop = min(start + self.bucket, len(batch))

@@ -39,7 +39,6 @@ def main() -> None:
         "gpu_equality": equality(gpu["equality"]),
         "gpu_bound": bound(gpu["rows"]),
         "gpu_goals": goals(gpu["rows"], gpu["overhead"]),
-        **again(gpu),
         "cpu_hardware": machine(engine["hardware"]),
         "cpu_rows": mode_table(engine["rows"]),
         "cpu_whole": whole_at_one(engine["rows"]),
@@ -70,23 +69,6 @@ def goals(rows: list[dict[str, Any]], overhead: list[dict[str, Any]]) -> str:
     cells = [f"{100 * shares[policy]:.1f} %" for policy in policies]
     lines.append(f"| overhead on a member, batch 1024 | 2 % | {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def again(gpu: dict[str, Any]) -> dict[str, str]:
-    """What another machine with the same card gives in batches of one, where the host counts, and of the overhead."""
-    kinds = {"before": gpu["rows"], "again": gpu["again"]["rows"], "tried": gpu["again"]["counted_on_the_card"]}
-    found = {
-        (kind, row["mode"]): row
-        for kind, rows in kinds.items()
-        for row in rows
-        if (row["policy"], row["batch"]) == ("margin", 1)
-    }
-    return {
-        **{f"{kind}_plain": f"{found[kind, 'plain']['images_per_s']:,.0f}" for kind in ("before", "again")},
-        **{f"again_{mode}": f"{found['again', mode]['ratio']:.2f}" for mode in ("engine", "stream")},
-        "tried_engine": f"{found['tried', 'engine']['ratio']:.2f}",
-        "again_overhead": overheads(gpu["again"]["overhead"]),
-    }
 
 
 def int8_speed(rows: list[dict[str, Any]]) -> str:

@@ -25,6 +25,7 @@ from irene.halting.skipping import Router
 from irene.mixture import Mixture
 from irene.models import MemberSpec, build
 from irene.runtime import chain, stages
+from irene.runtime import engine as engines
 from irene.runtime.backend import Backend
 from irene.runtime.buckets import CostTable
 from irene.runtime.engine import Engine, EngineOptions
@@ -235,6 +236,32 @@ def test_members_run_in_pairs_once_it_has_learned_who_goes_on(monkeypatch: pytes
     assert engine._stages.came.tolist() == [0, 15, 15, 15]  # samples, in pairs or not
 
 
+def test_it_looks_at_who_goes_on_often_at_first_and_seldom_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[list[int]] = []
+
+    class Late:
+        """Counts on their way to the host, which are there when they are asked for again."""
+
+        def __init__(self, came: Tensor) -> None:
+            self._came, self._asked = came.clone(), 0
+            looks.append(came.tolist())
+
+        def now(self) -> Tensor | None:
+            self._asked += 1
+            return self._came if self._asked > 1 else None
+
+    monkeypatch.setattr(engines, "Fetch", Late)
+    came = torch.tensor([0, 0, 0])
+    going = engines._Going(came)
+    for batch in range(1, 201):
+        came += torch.tensor([0, 4, 1])
+        going.learn(8)
+        if batch == 2:
+            assert going.shares == [0.5, 0.25, 0.0]  # what the first batch said
+    assert going.shares == [0.5, 0.25, 0.0]
+    assert len(looks) == 16 + 6  # every other batch of the first 32, as counts take one, then one in 32
+
+
 def capturable(cascade: Cascade, inputs: Tensor) -> list[Backend]:
     backends: list[Backend] = []
     for member in cascade.members:
@@ -340,6 +367,39 @@ def test_it_does_without_compiling_where_torch_cannot(monkeypatch: pytest.Monkey
     same(engine.predict(inputs), cascade.predict(inputs))
     with pytest.raises(Exception, match="Failed to find C compiler"):  # who asks for it by name is told
         Engine(cascade, inputs[:1], options=replace(options, fuse=True))
+
+
+def test_nothing_is_left_of_what_was_recorded_before_torch_failed_to_compile(
+    monkeypatch: pytest.MonkeyPatch, same: Same
+) -> None:
+    compiled: list[str] = []
+
+    def fails_later(graph: torch.fx.GraphModule, _: object) -> Callable[..., Any]:
+        compiled.append(graph._get_name())
+        if len(compiled) == 3:
+            raise RuntimeError("PassManager::run failed")
+        return graph.forward
+
+    monkeypatch.setattr(stages, "fuses_on", lambda device: True)
+    monkeypatch.setattr(stages.torch, "compile", partial(torch.compile, backend=fails_later))
+    inputs = torch.randn(40, 5)
+    cascade = Cascade(mlps(), Margin(0.08))
+    with pytest.warns(UserWarning, match="PassManager::run failed"):
+        engine = Engine(cascade, inputs[:1], options=EngineOptions(largest=16, buckets=(4, 8)))
+    assert len(compiled) == 3  # the third failed, with the first member's programs recorded
+    assert engine.recorded == 3 * 3
+    same(engine.predict(inputs), cascade.predict(inputs))
+
+
+def test_inputs_that_want_gradients_get_none(same: Same) -> None:
+    inputs = torch.randn(20, 5, requires_grad=True)
+    cascade = Cascade(mlps(), Margin(0.08))
+    for options in (EngineOptions(), EngineOptions(largest=8, buckets=(4,))):
+        engine = Engine(cascade, inputs[:1].detach(), options=options)
+        found = engine.predict(inputs)
+        same(found, cascade.predict(inputs))
+        assert not found.outputs.requires_grad
+        assert not engine._stages.inputs.requires_grad
 
 
 @pytest.mark.parametrize("made", [False, True])

@@ -84,7 +84,7 @@ class Stages:
         chained = whole_batches and can_switch(self.device) and all(backend.capturable for backend in self.backends)
         self._places = Places(self.sizes, self.device) if self.sizes is not None and chained else None
         self.input_shape, self.input_type = tuple(example.shape[1:]), example.dtype
-        self.recorder = Recorder(self.device, keep=self._places is not None)
+        self.recorder = self._new_recorder()
         outputs = self._count_outputs(example)
         self.first = _same_start(self.rule, outputs, self.device)
         state = self.rule.start(1, outputs, self.device)
@@ -108,9 +108,11 @@ class Stages:
         ]
         # How many samples came to each stage after the first so far.
         self.came = torch.zeros(self.steps, dtype=torch.int64, device=self.device)
-        self._settle: Callable[[int, Tensor, list[Tensor], Tensor | None], None] = (
-            torch.compile(self._settled, fullgraph=True) if self._fused else self._settled
-        )
+        self._settle: Callable[[int, Tensor, list[Tensor]], list[Tensor]] = self._settled
+        self._list: Callable[[int, list[Tensor], Tensor | None], None] = self._listed
+        if self._fused:  # in two pieces, as triton fails on kernels that do both for a single row
+            self._settle = torch.compile(self._settled, fullgraph=True)
+            self._list = torch.compile(self._listed, fullgraph=True)
         self._programs: dict[tuple[int, int, int], Program] = {}
         self._planned: dict[tuple[int, int, float], Plans] = {}  # made when first asked for
         self.costs = self._warm_up() if fuse is not None else self._warm_up_fused_or_not()
@@ -184,11 +186,16 @@ class Stages:
             for number in range(stage, stage + width)
         ]
         outputs = [answers[0]()] if width == 1 else self.recorder.together(*answers)
-        if self._fused and rows > 1:
-            for tensor in (index_B, *outputs):
+        self._any_rows([index_B, *outputs])
+        going = self._settle(stage, index_B, outputs)
+        self._any_rows(going)
+        self._list(stage, going, None if self._places is None else self._places.begins[rows])
+
+    def _any_rows(self, tensors: list[Tensor]) -> None:
+        """Have what is compiled for these work for any number of rows above one."""
+        if self._fused and tensors[0].shape[0] > 1:
+            for tensor in tensors:
                 torch._dynamo.maybe_mark_dynamic(tensor, 0)
-        place = None if self._places is None else self._places.begins[rows]
-        self._settle(stage, index_B, outputs, place)
 
     def _answer(self, stage: int, inputs: Tensor, *, shared: bool) -> Tensor:
         """A member's answer; `shared` inputs are read by others too, so that a member may not write into them."""
@@ -197,33 +204,41 @@ class Stages:
             inputs = inputs.clone()
         return as_heads(backend.run(inputs.to(backend.device))).to(self.device)
 
-    def _settled(self, stage: int, index_B: Tensor, outputs: list[Tensor], place: Tensor | None) -> None:
+    def _settled(self, stage: int, index_B: Tensor, outputs: list[Tensor]) -> list[Tensor]:
         """Add the outputs of some members, the first of them `stage`, to the samples in these slots.
 
-        Who goes on is listed for the next stage, and behind as many rows as were run stands how many they are.
+        (B,) after each of them: the slots, the spare one for who has stopped.
+        """
+        going = [index_B]
+        for number, output_BHK in enumerate(outputs, stage):
+            going.append(self._added(number, going[-1], output_BHK))
+        return going[1:]
+
+    def _listed(self, stage: int, going: list[Tensor], place: Tensor | None) -> None:
+        """List who goes on after some stages, the first of them `stage`, and behind as many rows how many they are.
+
         `place` is where the chain keeps what to do next after so many rows.
         """
-        after = stage + len(outputs)
-        for number, output_BHK in enumerate(outputs, stage):
-            if number > stage:
-                self.came[number : number + 1].add_((index_B != self.spare).sum())
-            index_B = self._added(number, index_B, output_BHK)
+        for number, index_B in enumerate(going[:-1], stage + 1):
+            self.came[number : number + 1].add_((index_B != self.spare).sum())
         if place is not None and stage == 0:
             self.keys.zero_()
+        after = stage + len(going)
         if after == self.steps:
             return
         # Who goes on moves to the front by a running count, and the others, now the spare slot, behind them: no mask,
         # so the host need not know how many.
+        index_B = going[-1]
         rows = index_B.shape[0]
         going_B = index_B != self.spare
         count_B = going_B.cumsum(0)
-        going = count_B[-1:]
-        behind_B = going + torch.arange(rows, device=index_B.device) - count_B
+        count = count_B[-1:]
+        behind_B = count + torch.arange(rows, device=index_B.device) - count_B
         target_B = torch.where(going_B, count_B - 1, behind_B)
-        self.lists[after].index_copy_(0, torch.cat([target_B, going.new_full((1,), rows)]), torch.cat([index_B, going]))
-        self.came[after : after + 1].add_(going)
+        self.lists[after].index_copy_(0, torch.cat([target_B, count.new_full((1,), rows)]), torch.cat([index_B, count]))
+        self.came[after : after + 1].add_(count)
         if place is not None:
-            self.keys[after : after + 1].copy_(torch.where(going > 0, place + going, 0))
+            self.keys[after : after + 1].copy_(torch.where(count > 0, place + count, 0))
 
     def _added(self, stage: int, index_B: Tensor, output_BHK: Tensor) -> Tensor:
         """Add one member's output to the samples in these slots; (B,) the slots, the spare one for who has stopped."""
@@ -281,9 +296,13 @@ class Stages:
             if not self._fused or not failed_to_compile(error):
                 raise
         self._fused = False
-        self._settle = self._settled
+        self._settle, self._list = self._settled, self._listed
         self._programs.clear()
+        self.recorder = self._new_recorder()  # the pool of graphs that are gone cannot be used again
         return self._warm_up()
+
+    def _new_recorder(self) -> Recorder:
+        return Recorder(self.device, keep=self._places is not None)
 
     @torch.no_grad()
     def _warm_up(self) -> CostTable | None:

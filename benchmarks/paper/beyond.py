@@ -20,12 +20,14 @@ and the risk on fresh samples is a measured one, so that a promise may be missed
 it: "shown broken" counts those where chance would give as much in under 5 % of cases. Under corruption, the held-out
 samples make the promise. A run's own selector makes none: it was fitted on the held-out samples.
 
-Writes beyond.json and beyond.md, and prints the latter.
+Writes beyond.json and beyond.md, and prints the latter. What beyond.json says of other settings stays: DIR need not hold
+their runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -100,15 +102,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    report = {}
-    parts = []
-    for setting in settings(arguments.runs):
-        found = examine(setting, arguments.splits)
-        report[setting.name] = found
-        parts.append(markdown(found))
-    if not report:
+    found = {setting.name: examine(setting, arguments.splits) for setting in settings(arguments.runs)}
+    if not found:
         raise SystemExit(f"{arguments.runs}: no folder in it is a run with banks of held-out and test samples")
-    write_results("beyond", report, parts, arguments.out)
+    said = arguments.out / "beyond.json"
+    report = (json.loads(said.read_text()) if said.exists() else {}) | found
+    write_results("beyond", report, [markdown(about) for about in report.values()], arguments.out)
 
 
 def settings(folder: Path) -> list[Setting]:

@@ -246,6 +246,12 @@ def test_the_command_writes_figures_and_tables(
     widths = {len(line.split("|")) for line in text.splitlines() if line.startswith("| risk")}
     assert widths == {9}
 
+    gone = {"thick-e2": found | {"about": "runs that are no longer here"}, "thin-e2": {}}
+    (tmp_path / "beyond.json").write_text(json.dumps(gone))
+    beyond.main()
+    assert json.loads((tmp_path / "beyond.json").read_text()) == {"thick-e2": gone["thick-e2"], "thin-e2": found}
+    assert "### runs that are no longer here" in (tmp_path / "beyond.md").read_text()
+
 
 def test_a_folder_without_runs_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["beyond.py", str(tmp_path)])

@@ -20,15 +20,34 @@ def found() -> dict[str, Any]:
 
 
 def test_every_kind_of_image_has_a_line(found: dict[str, Any]) -> None:
-    (slug,) = found
-    table = beyond_text.corruption_table(found[slug]).splitlines()
-    assert [line.split(" (")[0].removeprefix("| ") for line in table[2:]] == list(beyond_text.SETS)
-    assert len({line.count("|") for line in table}) == 1
+    for about in found.values():
+        table = beyond_text.corruption_table(about).splitlines()
+        assert [line.split(" (")[0].removeprefix("| ") for line in table[2:]] == list(beyond_text.SETS)
+        assert len({line.count("|") for line in table}) == 1
+
+
+def test_the_learned_policy_is_the_runs_own_or_one_fitted_on_their_members(found: dict[str, Any]) -> None:
+    about = found["cifar10-resnet18-irene-e30"]
+    assert "IRENE's selector over margin" in beyond_text.corruption_table(about)
+    for here in about["sets"].values():
+        for policies in here["asked"].values():
+            del policies["own selector"]
+    assert "| selector over margin, same cost |" in beyond_text.corruption_table(about)
+
+
+def test_of_wrong_labels_gains_on_clean_images_are_told_too(found: dict[str, Any]) -> None:
+    about = found["cifar10-resnet18-irene-e30"]
+    for here in about["sets"]["clean"]["asked"].values():
+        here["own selector"]["gain at the same cost"] = [0.5, 0.25, 0.75]
+    clean = "**+0.50 [+0.25, +0.75]**"
+    for slug, told in (("cifar10-resnet18-irene-e30", False), ("cifar10-noise20-resnet18-irene-e30", True)):
+        for said in (beyond_text.sentence(slug, about), beyond_text.in_short(slug, about)):
+            assert (clean in said) == told
+            assert ("20 % wrong labels" in said) == told
 
 
 def test_kept_promises_are_counted_over_policies_and_wishes(found: dict[str, Any]) -> None:
-    (slug,) = found
-    splits = copy.deepcopy(found[slug]["promises on fresh splits"])
+    splits = copy.deepcopy(found["cifar10-resnet18-irene-e30"]["promises on fresh splits"])
     for rows in splits["policies"].values():
         for row in rows:
             row |= {"kept": 2 if "risk" in row["wish"] else 1, "calibrations": 5, "refused": 1}

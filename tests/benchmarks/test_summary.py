@@ -39,8 +39,8 @@ def study(**changes: Any) -> dict[str, Any]:
 
 
 def said(**changes: Any) -> str:
-    corrupted = {"own selector": {"gain at the same cost": [-0.02, -0.05, 0.01]}}
-    beyond = {SLUG: {"sets": {"all corruptions": {"asked": {"1.3": corrupted}}}}}
+    asked = {"1.3": {"own selector": {"gain at the same cost": [-0.02, -0.05, 0.01]}}}
+    beyond = {"cifar10-resnet18-irene-e30": {"sets": {name: {"asked": asked} for name in ("clean", "all corruptions")}}}
     return " ".join(summary(study(**changes), beyond, ["cifar10"]).split())
 
 
@@ -76,7 +76,7 @@ def test_utility_stands_beside_the_papers() -> None:
 
 
 def test_corrupted_images_are_spoken_of() -> None:
-    assert "On corrupted images its selector gains -0.02 [-0.05, +0.01] points on margin + temperature" in said()
+    assert "On corrupted images IRENE's selector gains -0.02 [-0.05, +0.01] points on margin + temperature" in said()
     assert "orrupted" not in summary(study(), {}, ["cifar10"])
 
 

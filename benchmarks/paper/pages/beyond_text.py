@@ -26,8 +26,18 @@ def of_setting(slug: str, about: dict[str, Any]) -> str:
 
 
 def title(slug: str) -> str:
-    dataset, backbone, method, epochs = slug.split("-")
-    return f"{names.title(dataset)}, {names.title(backbone)}, {method}, {epochs[1:]} epochs"
+    *dataset, backbone, method, epochs = slug.split("-")
+    return f"{names.title('+'.join(dataset))}, {names.title(backbone)}, {method}, {epochs[1:]} epochs"
+
+
+def wrong_labels(slug: str) -> bool:
+    """Whether labels were wrong in training and held-out."""
+    return "-noise" in slug
+
+
+def learned(about: dict[str, Any]) -> str:
+    """The learned policy that is told of: the runs' own selector, or one fitted on their members."""
+    return OWN if OWN in about["sets"]["clean"]["asked"][SHOWN] else "selector"
 
 
 def sentences(found: dict[str, Any]) -> list[str]:
@@ -35,17 +45,44 @@ def sentences(found: dict[str, Any]) -> list[str]:
     return [sentence(slug, about) for slug, about in found.items()]
 
 
-def sentence(slug: str, about: dict[str, Any]) -> str:
-    clean, corrupted = (about["sets"][name]["asked"] for name in ("clean", "all corruptions"))
-    policy = OWN if OWN in clean[SHOWN] else "selector"
-    before, after = clean[SHOWN][policy], corrupted[SHOWN][policy]
-    ahead = ", ".join(f"at {cost} {gain(here[policy]['gain at the same cost'])}" for cost, here in corrupted.items())
-    said = (
-        f"**Corrupted images**, {title(slug)} ({names.seeds(about['runs'])}): thresholds set for {SHOWN} members on "
-        f"clean images spend {before['cost']:.2f} on clean and {after['cost']:.2f} on corrupted ones, with answers "
-        f"{gain(after['against all members'])} points from those of all members. Over margin + temperature at the same "
-        f"cost {names.title(policy)} gains {ahead}."
+def in_short(slug: str, about: dict[str, Any]) -> str:
+    """Whether learned halting is the better one where confidence fails."""
+    policy = learned(about)
+    clean, corrupted = (
+        gain(about["sets"][name]["asked"][SHOWN][policy]["gain at the same cost"])
+        for name in ("clean", "all corruptions")
     )
+    margin = f"points on {names.title(MARGIN)} at the same cost"
+    if not wrong_labels(slug):
+        return f"On corrupted images {names.title(policy)} gains {corrupted} {margin}."
+    labels = names.title("+".join(slug.split("-")[:2])).split(" with ")[1]
+    return f"With {labels} a {names.title(policy)} gains {clean} {margin}, and {corrupted} on corrupted images."
+
+
+def sentence(slug: str, about: dict[str, Any]) -> str:
+    policy = learned(about)
+    clean, corrupted = (about["sets"][name]["asked"] for name in ("clean", "all corruptions"))
+    before, after = clean[SHOWN][policy], corrupted[SHOWN][policy]
+
+    def ahead(asked: dict[str, Any]) -> str:
+        return ", ".join(f"at {cost} {gain(here[policy]['gain at the same cost'])}" for cost, here in asked.items())
+
+    where = f"{title(slug)} ({names.seeds(about['runs'])})"
+    if wrong_labels(slug):
+        said = (
+            f"**Wrong labels**, {where}: thresholds set for {SHOWN} members on held-out images, whose labels are wrong "
+            f"as often, spend {before['cost']:.2f} on clean and {after['cost']:.2f} on corrupted test images, with "
+            f"answers {gain(before['against all members'])} and {gain(after['against all members'])} points from those "
+            f"of all members. Over {names.title(MARGIN)} at the same cost a {names.title(policy)} gains {ahead(clean)} "
+            f"on clean and {ahead(corrupted)} on corrupted ones."
+        )
+    else:
+        said = (
+            f"**Corrupted images**, {where}: thresholds set for {SHOWN} members on clean images spend "
+            f"{before['cost']:.2f} on clean and {after['cost']:.2f} on corrupted ones, with answers "
+            f"{gain(after['against all members'])} points from those of all members. Over {names.title(MARGIN)} at "
+            f"the same cost {names.title(policy)} gains {ahead(corrupted)}."
+        )
     splits = about.get("promises on fresh splits")
     return said if splits is None else f"{said} {promise_sentence(splits)}"
 
@@ -66,7 +103,7 @@ def promise_sentence(splits: dict[str, Any]) -> str:
 def corruption_table(about: dict[str, Any]) -> str:
     """What thresholds set for 1.3 members on clean held-out images cost and lose elsewhere."""
     first = about["sets"]["clean"]["asked"][SHOWN]
-    shown = [name for name in (MARGIN, "change", OWN) if name in first]
+    shown = [name for name in (MARGIN, "change", learned(about)) if name in first]
     heads = [f"{names.title(name)}: cost, minus all members" for name in shown]
     heads += [f"{names.title(name)} over {MARGIN}, same cost" for name in shown[1:]]
     lines = ["| images | all members % | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]

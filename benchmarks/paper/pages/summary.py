@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from comparison import gain
 from names import IRENE, setting_title, title
 
-from pages.beyond_text import OWN, SHOWN
+from pages import beyond_text
 from pages.conclusions import MARGIN, best_cascades, recipe_sentence
 from pages.rows import Row, in_lines, load_paper, mean_of, networks, of_setting, taught, utility_of
 
@@ -22,7 +21,7 @@ def summary(study: dict[str, Any], beyond: dict[str, Any], datasets: Sequence[st
         starting_small(study["small_first"], rows, datasets),
         learned_halting(study["small_first"], gains["the same"]),
         joint_training(gains["independent"]),
-        *(on_corrupted_images(about) for about in beyond.values()),
+        *(beyond_text.in_short(slug, about) for slug, about in beyond.items()),
         against_the_paper(rows, list(study["against"])),
         recipe_sentence(rows).replace("**", ""),
     ]
@@ -78,12 +77,6 @@ def joint_training(other: Gains) -> str:
     )
 
 
-def on_corrupted_images(about: dict[str, Any]) -> str:
-    """Whether learned halting is the better one where confidence fails."""
-    points = about["sets"]["all corruptions"]["asked"][SHOWN][OWN]["gain at the same cost"]
-    return f"On corrupted images its selector gains {gain(points)} points on {MARGIN} at the same cost."
-
-
 def against_the_paper(rows: Sequence[Row], slugs: Sequence[str]) -> str:
     """IRENE's utility beside the paper's."""
     paper = {(row["dataset"], row["backbone"]): row["utility"] for row in load_paper() if row["method"] == "irene"}
@@ -98,7 +91,7 @@ def against_the_paper(rows: Sequence[Row], slugs: Sequence[str]) -> str:
     if not told:
         return ""
     return (
-        "Its utility, which sets accuracy against cost and is 1 for one member and for three averaged, is at or above "
+        "IRENE's utility, which sets accuracy against cost and is 1 for one member and for three averaged, is at or above "
         f"the paper's in {reached} of {len(told)} (ours and theirs: {', '.join(told)}); it is counted from our own "
         "`single` and `average`, whose short training makes them less accurate than the paper's."
     )

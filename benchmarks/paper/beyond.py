@@ -20,8 +20,8 @@ and the risk on fresh samples is a measured one, so that a promise may be missed
 it: "shown broken" counts those where chance would give as much in under 5 % of cases. Under corruption, the held-out
 samples make the promise. A run's own selector makes none: it was fitted on the held-out samples.
 
-Writes beyond.json and beyond.md, and prints the latter. What beyond.json says of other settings stays: DIR need not hold
-their runs.
+Writes beyond.json and beyond.md, and prints the latter. What beyond.json says of other settings stays: DIR need not
+hold their runs.
 """
 
 from __future__ import annotations

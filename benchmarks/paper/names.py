@@ -62,6 +62,11 @@ def seeds(count: int) -> str:
     return "one seed" if count == 1 else f"{count} seeds"
 
 
+def file_name(name: str) -> str:
+    """A name of a job, a setting or a picture in letters, digits, '.', '_' and '-' alone."""
+    return name.replace("+", "-")
+
+
 def without_seed(run: str) -> str:
     """The name that runs share which differ in their seed alone."""
     return _SEED.sub("", run)

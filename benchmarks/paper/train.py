@@ -29,6 +29,7 @@ from pathlib import Path
 
 import torch
 from jobs import JOBS, Job
+from names import file_name
 from rich.console import Console
 from training.corruptions import NAMES, corrupt
 from training.label_noise import load_named
@@ -65,16 +66,11 @@ def add_corrupted(run: Run, job: Job, data: Data, count: int) -> None:
     run.write()
 
 
-def file_name(job: Job) -> str:
-    """The name of a job's folder and tars: letters, digits, '.', '_' and '-' alone."""
-    return job.name.replace("+", "-")
-
-
 def do(job: Job, data: Data, runs: Path) -> Run:
     return train(
         job.method,
         data,
-        runs / file_name(job),
+        runs / file_name(job.name),
         options=job.options,
         loop=job.loop,
         method_options=DistilOptions(teachers=str(runs / job.teachers)) if job.teachers else job.method_options,
@@ -115,14 +111,14 @@ def main() -> None:
     started = time.monotonic()
     longest = 0.0
     for job in [job for name in arguments.jobs for job in JOBS[name]]:
-        if file_name(job) in known or (arguments.only and not any(part in job.name for part in arguments.only)):
+        if file_name(job.name) in known or (arguments.only and not any(part in job.name for part in arguments.only)):
             continue
         begun = time.monotonic()
         if begun - started + longest > 60 * arguments.minutes:
             print(f"out of time before {job.name}", flush=True)
             break
         # Beside the run, which `train` locks for itself: who has a job also corrupts and packs alone.
-        with locked(arguments.runs / f"{file_name(job)}.lock") as ours:
+        with locked(arguments.runs / f"{file_name(job.name)}.lock") as ours:
             if not ours:
                 continue
             data = load_named(job.dataset, arguments.data)

@@ -19,7 +19,7 @@ from names import TRAINED, counted, seeds, setting_title, title
 from pages import beyond_text, latency_text, searched_text, tables, taught_text
 from pages.conclusions import best_cascades, conclusions
 from pages.latency_text import Latency
-from pages.pictures import CAPTIONS, SMALL_FIRST, file_name, headline_data
+from pages.pictures import CAPTIONS, SMALL_FIRST, headline_data, picture_name
 from pages.rows import mean_of, most_worth_showing, networks, spread
 from pages.summary import summary
 
@@ -79,7 +79,7 @@ def headline(study: dict[str, Any], latency: Latency) -> str:
             lines.append(f"| {name} | **{float(asked):.2f}** | {' | '.join(cells)} |")
             name = "the same"
     lines += ["", latency_text.in_half_the_time(latency), "", latency_text.on_a_gpu(latency)]
-    lines += ["", f"![{CAPTIONS[SMALL_FIRST]}](docs/figures/{file_name(SMALL_FIRST, 'cifar10')})"]
+    lines += ["", f"![{CAPTIONS[SMALL_FIRST]}](docs/figures/{picture_name(SMALL_FIRST, 'cifar10')})"]
     return "\n".join(lines) + "\n"
 
 
@@ -148,7 +148,7 @@ def figure_list(pictures: dict[str, dict[str, Any]]) -> str:
 
 def picture(study: str, slug: str) -> str:
     shown = setting_title(slug) if "-" in slug else title(slug)
-    return f"{shown}:\n\n![{CAPTIONS[study]}: {shown}](figures/{file_name(study, slug)})"
+    return f"{shown}:\n\n![{CAPTIONS[study]}: {shown}](figures/{picture_name(study, slug)})"
 
 
 if __name__ == "__main__":

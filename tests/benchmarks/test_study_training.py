@@ -14,6 +14,7 @@ import pytest
 import torch
 import train as study
 from jobs import Job
+from names import file_name
 from training.corruptions import NAMES, corrupt
 from training.packing import pack
 from training.tars import write_tars
@@ -158,16 +159,16 @@ def test_a_job_that_another_process_has_is_left_to_it(
     monkeypatch.setattr(
         sys, "argv", ["train.py", "--jobs", "tiny", "--data", str(tmp_path / "data"), "--runs", str(tmp_path)]
     )
-    with locked(tmp_path / f"{study.file_name(NOISY)}.lock"):
+    with locked(tmp_path / f"{file_name(NOISY.name)}.lock"):
         study.main()
         assert capsys.readouterr().out == ""
-        assert not (tmp_path / study.file_name(NOISY)).exists()
+        assert not (tmp_path / file_name(NOISY.name)).exists()
 
 
 def test_what_the_results_know_is_not_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "results.json").write_text(json.dumps({"time": {"card_s": 1.0, "runs": [study.file_name(NOISY)]}}))
+    (tmp_path / "results.json").write_text(json.dumps({"time": {"card_s": 1.0, "runs": [file_name(NOISY.name)]}}))
     monkeypatch.setattr(study, "RESULTS", tmp_path / "results.json")
     monkeypatch.setattr(study, "JOBS", {"tiny": [NOISY, JOB]})
     folders = ["--data", str(tmp_path / "data"), "--runs", str(tmp_path / "runs")]
@@ -177,7 +178,7 @@ def test_what_the_results_know_is_not_missing(
 
 
 def test_every_run_behind_the_committed_results_has_a_job_but_one() -> None:
-    jobs = {study.file_name(job) for some in study.JOBS.values() for job in some}
+    jobs = {file_name(job.name) for some in study.JOBS.values() for job in some}
     assert study.known_runs() - jobs == {"cifar10-resnet32_resnet18-irene-half-flops-s0-e30"}  # of 60 epochs since
 
 

@@ -8,7 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from documents import ROOT, machine
-from names import DISTILLED, INDEPENDENT, TOGETHER, TRAINED, counted, in_short, number, seeds, title, without_seed
+from names import (
+    DISTILLED,
+    INDEPENDENT,
+    TOGETHER,
+    TRAINED,
+    counted,
+    file_name,
+    in_short,
+    number,
+    seeds,
+    title,
+    without_seed,
+)
 
 from pages.rows import Row, deviation, grouped, in_lines, mean_of, spread
 
@@ -106,7 +118,7 @@ images, with 95 % intervals where there is one seed and the standard deviation w
 
 
 def figure_name(place: str, dataset: str) -> str:
-    return f"latency-{place}-{dataset}.svg".replace("+", "-")
+    return file_name(f"latency-{place}-{dataset}.svg")
 
 
 def of_kind(networks: Sequence[Row], rows: Sequence[Row]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from names import DISTILLED, INDEPENDENT, in_short, seeds, title
+from names import DISTILLED, INDEPENDENT, file_name, in_short, seeds, title
 
 from irene.evaluation import studies
 from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
@@ -29,18 +29,18 @@ CAPTIONS = {
 }
 
 
-def file_name(study: str, slug: str) -> str:
-    return f"{study}-{slug}.svg".replace("+", "-")
+def picture_name(study: str, slug: str) -> str:
+    return file_name(f"{study}-{slug}.svg")
 
 
 def drawn() -> dict[str, Figure]:
     """Every figure that the JSON files have data for, by its file name."""
     study = json.loads((STUDY / "results.json").read_text())
     pictures = json.loads((STUDY / "figures.json").read_text())
-    found = {file_name(SMALL_FIRST, dataset): small_first(data) for dataset, data in headline_data(study).items()}
+    found = {picture_name(SMALL_FIRST, dataset): small_first(data) for dataset, data in headline_data(study).items()}
     for name, by_setting in pictures.items():
         draw = studies.find_study(name).draw
-        found |= {file_name(name, slug): plain_numbers(draw(data)) for slug, data in by_setting.items()}
+        found |= {picture_name(name, slug): plain_numbers(draw(data)) for slug, data in by_setting.items()}
     return found | latency_figure.drawn()
 
 

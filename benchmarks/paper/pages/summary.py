@@ -91,9 +91,9 @@ def against_the_paper(rows: Sequence[Row], slugs: Sequence[str]) -> str:
     if not told:
         return ""
     return (
-        "IRENE's utility, which sets accuracy against cost and is 1 for one member and for three averaged, is at or above "
-        f"the paper's in {reached} of {len(told)} (ours and theirs: {', '.join(told)}); it is counted from our own "
-        "`single` and `average`, whose short training makes them less accurate than the paper's."
+        "IRENE's utility, which sets accuracy against cost and is 1 for one member and for three averaged, is at or "
+        f"above the paper's in {reached} of {len(told)} (ours and theirs: {', '.join(told)}); it is counted from our "
+        "own `single` and `average`, whose short training makes them less accurate than the paper's."
     )
 
 

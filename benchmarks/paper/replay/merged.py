@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from names import ALL_IMAGES, INDEPENDENT, IRENE, without_seed
+from names import ALL_IMAGES, INDEPENDENT, IRENE, file_name, without_seed
 
 Entry = dict[str, Any]
 Key = TypeVar("Key", bound=Hashable)
@@ -173,4 +173,4 @@ def like_the_run(key: tuple[Any, ...]) -> str:
     dataset, backbone, epochs, images, method, _, seed = key
     kind = method.partition(",")[0].replace("woc", "average").replace("single", "average")
     kind = kind.replace(IRENE, "irene").replace(" of ", "-t").replace(" ", "-") + "-full" * (images >= ALL_IMAGES)
-    return f"{dataset}-{'_'.join(dict.fromkeys(backbone.split('+')))}-{kind}-s{seed}-e{epochs}"
+    return f"{file_name(dataset)}-{'_'.join(dict.fromkeys(backbone.split('+')))}-{kind}-s{seed}-e{epochs}"

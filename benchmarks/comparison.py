@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from irene.bank import Bank
-from irene.evaluation.metrics import paired_bootstrap
+from irene.metrics import paired_bootstrap
 
 
 def joined(*banks: Bank) -> Bank:

@@ -13,7 +13,7 @@ from typing import Any
 
 from documents import ROOT, asked_to_check, filled, machine, write_or_check
 
-from irene.evaluation.figures import rendered
+from irene.pictures import rendered
 from irene.runtime.bench_picture import growth_picture
 
 HERE = Path(__file__).resolve().parent

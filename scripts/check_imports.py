@@ -15,16 +15,18 @@ from pathlib import Path
 
 # Lowest first. A module may import from its own layer and from those before it.
 LAYERS = (
-    ("errors", "devices", "files", "tensor_files", "types"),
-    ("models", "data", "halting"),
-    ("cascade", "mixture", "bank", "bank_files", "point", "run", "run_files", "run_manifest"),
+    ("errors", "devices", "files", "tensor_files", "types", "numbers", "pictures", "processes"),
+    ("models", "data", "halting", "metrics"),
+    ("cascade", "mixture", "bank", "bank_files", "point", "point_words", "run", "run_files", "run_manifest"),
     ("calibration",),
-    ("training", "evaluation", "runtime", "estimators", "imported"),
+    ("training", "runtime"),
+    ("evaluation",),
+    ("estimators", "imported"),
     ("serving",),
     ("cli",),
 )
 # Rooms that never import each other, whatever their layers.
-APART = (frozenset({"training", "serving"}),)
+APART = (frozenset({"training", "runtime"}), frozenset({"training", "serving"}), frozenset({"evaluation", "serving"}))
 # What the package's own `__init__` defines before it imports anything, so that every module may ask for it.
 ROOT_NAMES = ("__version__",)
 

@@ -65,6 +65,8 @@ def test_downward_imports_pass(tmp_path: Path) -> None:
             "data imports run",
         ),
         ("serving/app.py", "from irene.training import loop\n", 1, "serving imports training"),
+        ("training/train.py", "from irene.evaluation import evaluate\n", 1, "training imports evaluation"),
+        ("runtime/bench.py", "from irene.training import loop\n", 1, "runtime imports training"),
         ("training/loop.py", "from irene.serving import app\n", 1, "training imports serving"),
         ("cli/demo.py", "from irene import Cascade\n", 1, "cli imports Cascade, no module with a layer"),
         ("cli/demo.py", "import irene\n", 1, "cli imports the package itself"),

@@ -31,12 +31,11 @@ import torch
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
 from irene.evaluation import studies
-from irene.evaluation.evaluate import figures_of
-from irene.evaluation.metrics import utility
 from irene.files import as_json
 from irene.halting.policies import Confidence
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
+from irene.metrics import figures_of, utility
 from irene.training.methods.woc import choose_threshold
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

@@ -21,10 +21,10 @@ from irene.data.fingerprint import tensor_digest
 from irene.data.stratify import take_aside
 from irene.errors import DataError, OptionError, RunError
 from irene.evaluation.banks import bank_of
-from irene.evaluation.evaluate import figures_of
 from irene.files import locked
 from irene.halting.policies import Never
 from irene.halting.rule import Aggregation
+from irene.metrics import figures_of
 from irene.models.cost import measure_cost
 from irene.models.member import are_probabilities, as_heads
 from irene.models.onnx_file import OnnxFile, self_contained

@@ -13,9 +13,9 @@ import torch
 
 from irene.bank import Bank
 from irene.calibration.weights import fit_aggregation
-from irene.evaluation.evaluate import figures_of
 from irene.halting.policies import Never
 from irene.halting.rule import Aggregation
+from irene.metrics import figures_of
 from irene.run import Run
 from irene.training.afterwards import selector_fitter
 

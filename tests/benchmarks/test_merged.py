@@ -17,7 +17,7 @@ from replay import merged
 from replay.packed import Packed, Study
 
 from irene.bank import Bank
-from irene.evaluation.metrics import utility
+from irene.metrics import utility
 from irene.run import Run
 
 PAPER = Path(collect.__file__).parent

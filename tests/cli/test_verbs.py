@@ -52,7 +52,7 @@ def test_evaluate_refuses_what_does_not_fit(irene: Irene, run_folder: Path, file
 
 
 def test_nan_is_null(irene: Irene, run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irene.evaluation.metrics.error_auroc", lambda *_: float("nan"))
+    monkeypatch.setattr("irene.metrics.error_auroc", lambda *_: float("nan"))
     assert irene("evaluate", run_folder, "--json").json["test"]["error_auroc"] is None
 
 

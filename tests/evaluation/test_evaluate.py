@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from irene import metrics
 from irene.data import Data, from_arrays
 from irene.errors import DataError, RunError
-from irene.evaluation import metrics
 from irene.evaluation.evaluate import Evaluation, evaluate, evaluate_on, frontier, gain_over, labels, reference, utility
 from irene.halting.policies import Margin
 from irene.run import Run

@@ -10,6 +10,7 @@ import pytest
 
 from irene.evaluation import figures
 from irene.evaluation.figures import Series
+from irene.pictures import rendered
 
 
 def line(name: str, cost: list[float], quality: list[float]) -> Series:
@@ -80,7 +81,7 @@ def test_a_picture_is_the_same_bytes_every_time(kind: str) -> None:
     for _ in range(2):
         # Lines that are clipped at the axes, and markers: matplotlib draws ids for both.
         figure = figures.frontier([line("swept", [1.0, 2.0], [0.8, 0.9]), line("one", [1.3], [0.88])], quality="rmse")
-        written += [figures.rendered(figure, kind), figures.rendered(figure, kind)]
+        written += [rendered(figure, kind), rendered(figure, kind)]
     assert len(set(written)) == 1
 
 

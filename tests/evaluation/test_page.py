@@ -6,8 +6,8 @@ import re
 from html.parser import HTMLParser
 
 from irene.evaluation import figures
-from irene.evaluation.figures import INK
 from irene.evaluation.page import Page, inline_svg
+from irene.pictures import INK
 
 NASTY = "<script>alert('&\"')</script> $x$"
 VOID = {"meta", "br", "img", "link", "input", "hr"}

@@ -11,9 +11,9 @@ import pytest
 import torch
 from PIL import Image
 
+from irene import metrics
 from irene.data import Data
 from irene.errors import OptionError, RunError
-from irene.evaluation import metrics
 from irene.evaluation.studies import STUDIES, find_study
 from irene.evaluation.studies.members import smallest
 from irene.evaluation.studies.study import write_study

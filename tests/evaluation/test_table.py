@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import torch
 
+from irene import metrics
 from irene.calibration.fit import fit_policy
 from irene.data import Data
 from irene.errors import OptionError, RunError
-from irene.evaluation import metrics
 from irene.evaluation.table import Row, Spread, Table, make_table
 from irene.evaluation.table_files import as_csv, as_latex, as_markdown, cells, heads, note, write_table
 from irene.run import Run

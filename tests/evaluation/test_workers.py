@@ -15,7 +15,8 @@ import torch
 
 from irene.data import Data
 from irene.evaluation.jobs import Job, Outcome
-from irene.evaluation.workers import Workers, cores, default_workers
+from irene.evaluation.workers import Workers, default_workers
+from irene.processes import cores
 from irene.run import Run
 from irene.training.options import LoopOptions
 from irene.training.train import TrainOptions

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from names import in_short, title
 
-from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
+from irene.pictures import COLOURS, INK, WIDTH, styled
 from pages.latency_text import POLICIES, Latency, epochs_of, figure_name, large, load_files, several
 from pages.rows import Row, grouped, mean_of
 

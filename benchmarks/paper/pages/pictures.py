@@ -12,7 +12,7 @@ from matplotlib.ticker import PercentFormatter
 from names import DISTILLED, INDEPENDENT, file_name, in_short, seeds, title
 
 from irene.evaluation import studies
-from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
+from irene.pictures import COLOURS, INK, WIDTH, styled
 from pages import latency_figure
 from pages.rows import grouped, mean_of, most_worth_showing, select
 

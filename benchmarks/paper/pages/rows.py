@@ -12,7 +12,7 @@ from typing import Any
 
 from names import ALL_IMAGES, INDEPENDENT
 
-from irene.evaluation.metrics import utility
+from irene.metrics import utility
 
 Row = dict[str, Any]
 WIDTH = 120  # of a line of text

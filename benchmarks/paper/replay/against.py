@@ -13,7 +13,7 @@ from torch import Tensor
 from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
-from irene.evaluation.metrics import paired_bootstrap
+from irene.metrics import paired_bootstrap
 from irene.training.afterwards import selector_fitter
 from replay.packed import Packed, Setting, Study, common_seeds
 

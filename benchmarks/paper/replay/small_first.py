@@ -16,8 +16,7 @@ from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
-from irene.evaluation.evaluate import figures_of
-from irene.evaluation.metrics import paired_bootstrap
+from irene.metrics import figures_of, paired_bootstrap
 from irene.training.afterwards import selector_fitter
 from replay.against import THRESHOLDS
 from replay.packed import Packed, Setting, Study, common_seeds

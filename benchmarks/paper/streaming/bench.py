@@ -17,10 +17,10 @@ from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.weights import fit_aggregation
 from irene.cascade import Cascade
-from irene.evaluation.metrics import paired_bootstrap
 from irene.halting.policies import Margin
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
+from irene.metrics import paired_bootstrap
 from irene.models import Member
 from irene.runtime.backend import Backend, backend_class, parse_backend
 from irene.runtime.bench import hardware

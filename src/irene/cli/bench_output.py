@@ -11,10 +11,10 @@ from torch import Tensor
 
 from irene.cascade import Cascade
 from irene.errors import OptionError
-from irene.evaluation.figures import rendered
 from irene.files import check_writable, write_atomically
 from irene.halting.policies import Margin, Never, Spread
 from irene.halting.policy import Policy
+from irene.pictures import rendered
 from irene.run import Run
 from irene.runtime.backend import parse_backend
 from irene.runtime.bench import BenchOptions, Mode, Row

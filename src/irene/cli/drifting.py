@@ -19,8 +19,8 @@ from irene.cli.tables import pairs
 from irene.data import Loader
 from irene.errors import DataError
 from irene.evaluation.banks import unseen_samples
-from irene.evaluation.numbers import plain
 from irene.imported import OUTPUTS
+from irene.numbers import plain
 from irene.run import Run
 from irene.types import Prediction
 

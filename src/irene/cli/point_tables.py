@@ -9,8 +9,8 @@ from rich.console import Console, Group
 
 from irene.cli.output import Output
 from irene.cli.tables import pairs
-from irene.evaluation.point_words import amount, asked_words, expected_words
 from irene.point import OperatingPoint
+from irene.point_words import amount, asked_words, expected_words
 from irene.run import Run
 
 

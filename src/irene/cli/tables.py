@@ -9,9 +9,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from irene.evaluation.numbers import milliseconds, plain, si
 from irene.evaluation.table import Table as Comparison
 from irene.evaluation.table_files import cells, heads
+from irene.numbers import milliseconds, plain, si
 
 _CLASSES = {"accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}
 _VALUES = {"rmse": "RMSE", "mae": "MAE", "r2": "R2"}

@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from irene import metrics
 from irene.bank import Bank
 from irene.calibration import frontier as calibration
 from irene.data import Data, Loader
 from irene.errors import DataError
-from irene.evaluation import metrics
 from irene.evaluation.banks import as_run_expects, unseen_samples
 from irene.halting.policy import Policy
 from irene.run import Run
-from irene.types import Cost, Prediction, Task
+from irene.types import Prediction, Task
 
 REFERENCE_MEMBERS = 3  # of the average ensemble that the paper's utility is measured against
 
@@ -65,7 +65,7 @@ def evaluate(run: Run, split: str = "test", *, point: str | None = None) -> Eval
         point=point,
         bank=bank,
         prediction=prediction,
-        figures=figures_of(prediction, bank.targets, bank.costs, run.gate_cost),
+        figures=metrics.figures_of(prediction, bank.targets, bank.costs, run.gate_cost),
     )
 
 
@@ -91,23 +91,8 @@ def evaluate_on(
     if not parts:
         raise DataError(f"{data.name} has no test samples to evaluate on: use data with a test part")
     targets = torch.cat([samples.targets for samples in judged])
-    figures = figures_of(Prediction.cat(parts).cpu(), targets, predictor.costs, run.gate_cost)
+    figures = metrics.figures_of(Prediction.cat(parts).cpu(), targets, predictor.costs, run.gate_cost)
     return OnData(split=split, samples=len(targets), figures=figures)
-
-
-def figures_of(
-    prediction: Prediction, targets: Tensor, costs: Sequence[Cost], gate: Cost | None = None
-) -> dict[str, Any]:
-    """Quality of answers, and what they cost in members, FLOPs and ms a sample.
-
-    The gate of a mixture runs on every sample: it counts in FLOPs and ms, and is no member.
-    """
-    figures = metrics.summary(prediction, targets, members=len(costs))
-    ran_NT = prediction.ran.double()
-    for unit in ("flops", "ms"):
-        per_member_T = torch.tensor([getattr(cost, unit) for cost in costs], dtype=torch.float64)
-        figures[unit] = float((ran_NT @ per_member_T).mean()) + getattr(gate, unit, 0.0)
-    return figures
 
 
 def quality_name(task: Task) -> str:

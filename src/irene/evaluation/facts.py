@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from irene.evaluation.numbers import plain
+from irene.numbers import plain
 from irene.run import Run
 from irene.types import Cost
 

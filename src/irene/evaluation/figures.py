@@ -1,55 +1,21 @@
-"""The pictures of a report: one function each, plain values in, a matplotlib Figure out.
-
-Text and axes are drawn in INK, which `page.inline_svg` turns into the colour of the page around them, so that a
-picture is readable on light and on dark. Series keep their colours on both.
-"""
+"""The pictures of a report: one function each, plain values in, a matplotlib Figure out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from io import BytesIO
-from typing import Any, ParamSpec
+from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import ArrayLike
 
-INK = "#010203"
-COLOURS = ("#3d85c6", "#e07b39", "#3fa66b", "#9a6fd0", "#d4575f", "#27a3a6", "#bd9425", "#868c96")
-STYLE: dict[Any, Any] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": INK,
-    "axes.grid": True,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.8,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10,
-    "axes.titlecolor": INK,
-    "figure.constrained_layout.use": True,
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "grid.alpha": 0.15,
-    "grid.color": INK,
-    "legend.frameon": False,
-    "legend.labelcolor": INK,
-    "lines.linewidth": 1.8,
-    "text.color": INK,
-    "text.parse_math": False,  # names come from users: a dollar sign is a dollar sign
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
+from irene.pictures import COLOURS, INK, WIDTH, styled
+
 BINS = 10
 FEWEST = 5  # samples that a bin needs to say something
-WIDTH = 8.4
-
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,26 +27,6 @@ class Series:
     quality: Sequence[float]
     colour: str
     dashed: bool = False
-
-
-def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Draw in the house style, without touching the settings of the program around."""
-
-    @wraps(draw)
-    def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
-        with matplotlib.rc_context(STYLE):
-            return draw(*args, **kwargs)
-
-    return styled
-
-
-def rendered(figure: Figure, kind: str) -> bytes:
-    """A picture as the bytes of a file, the same every time."""
-    buffer = BytesIO()
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "irene"}):
-        figure.savefig(buffer, format=kind, dpi=200, facecolor="white", metadata=undated.get(kind, {}))
-    return buffer.getvalue()
 
 
 @styled

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import matplotlib
 from matplotlib.figure import Figure
 
-from irene.evaluation.figures import INK
+from irene.pictures import INK
 
 CSS = """
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1d2129; --soft: #5d6675; --line: #e2e5ea; --wash: #f5f6f8; }

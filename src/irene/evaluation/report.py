@@ -10,11 +10,12 @@ from irene.errors import RunError
 from irene.evaluation import evaluate, figures
 from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.facts import facts, learning
-from irene.evaluation.figures import COLOURS, Series
-from irene.evaluation.numbers import NONE, milliseconds, plain, si
+from irene.evaluation.figures import Series
 from irene.evaluation.page import Page
 from irene.files import write_atomically
 from irene.halting.policies import Margin
+from irene.numbers import NONE, milliseconds, plain, si
+from irene.pictures import COLOURS
 from irene.run import Run
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from irene import metrics
 from irene.errors import OptionError, RunError
-from irene.evaluation import evaluate, metrics
+from irene.evaluation import evaluate
 from irene.evaluation.evaluate import REFERENCE_MEMBERS, Evaluation
 from irene.evaluation.facts import flatten
 from irene.halting.quality import quality

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from irene.evaluation.numbers import NONE, plain, si
 from irene.evaluation.table import Gain, Row, Spread, Table, as_dict
 from irene.files import check_room, write_atomically, write_json
+from irene.numbers import NONE, plain, si
 
 HEADS = {
     "accuracy": "accuracy %",

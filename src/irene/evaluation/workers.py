@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -15,6 +14,7 @@ import torch
 
 from irene.data import Data
 from irene.evaluation.jobs import Job, Outcome, do
+from irene.processes import cores, end_with_parent
 
 _WORKER_BYTES = 1 << 30  # what a process takes before it has loaded anything
 _DATA_COPIES = 4  # of the data in a process: as read, as split, in batches, as members see it
@@ -90,11 +90,6 @@ def default_workers(device: torch.device, data: Data) -> int:
     return max(1, min(cores(), fitting))
 
 
-def cores() -> int:
-    """The processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _work(pipe: Connection, threads: int | None) -> None:
     """The life of a worker: job after job, until nobody has another."""
     end_with_parent()
@@ -103,22 +98,6 @@ def _work(pipe: Connection, threads: int | None) -> None:
     with suppress(EOFError):
         while True:
             pipe.send(do(pipe.recv()))
-
-
-def end_with_parent() -> None:
-    """Let a worker end when its parent says so or is gone, and not before.
-
-    One whose parent was killed would go on writing runs that somebody else may have taken up again.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all of us; the parent ends us in order
-    threading.Thread(target=_watch_parent, daemon=True).start()
-
-
-def _watch_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)
 
 
 def _how_it_died(code: int | None) -> str:

@@ -8,7 +8,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from irene.evaluation.figures import COLOURS, INK, STYLE, WIDTH
+from irene.pictures import COLOURS, INK, STYLE, WIDTH
 from irene.runtime.bench import Row
 
 MODES = {

@@ -23,9 +23,9 @@ from irene.data.samples import Samples
 from irene.data.splits import Splits
 from irene.devices import pick_device
 from irene.errors import DataError, IreneError, MissingExtraError, OptionError, RunError
-from irene.evaluation.evaluate import figures_of
 from irene.files import as_json, locked
 from irene.halting.rule import Aggregation
+from irene.metrics import figures_of
 from irene.mixture import gate_weights
 from irene.models import MemberSpec, build
 from irene.run import LOCK, Run, check_free

@@ -19,9 +19,9 @@ from rich.console import Console
 
 from irene.data import Data
 from irene.errors import RunError, TrainingError
-from irene.evaluation.importance import importance_picture
-from irene.evaluation.workers import cores, end_with_parent
 from irene.files import locked
+from irene.processes import cores, end_with_parent
+from irene.training.importance import importance_picture
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
 from irene.training.study import completed, load_optuna, trial_folder

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from irene.errors import RunError
 from irene.evaluation.experiment import Variant
-from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
 from irene.evaluation.studies.study import Data, Own, Study
 from irene.evaluation.table import Row, make_table
+from irene.pictures import COLOURS, INK, WIDTH, styled
 from irene.run import Run
 from irene.training.methods.irene import IreneOptions, Part
 

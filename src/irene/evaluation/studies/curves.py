@@ -11,9 +11,9 @@ from matplotlib.ticker import MaxNLocator
 
 from irene.errors import RunError
 from irene.evaluation.experiment import Variant
-from irene.evaluation.figures import COLOURS, WIDTH, styled
 from irene.evaluation.studies.study import Data, Own, Study
 from irene.evaluation.table import Spread
+from irene.pictures import COLOURS, WIDTH, styled
 from irene.run import Run
 
 TERMS = {

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.evaluation.experiment import Variant
-from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
 from irene.evaluation.studies.study import Data, Own, Study, about, of_method
 from irene.evaluation.table import Spread
 from irene.halting.policies import Never
 from irene.halting.quality import quality
+from irene.pictures import COLOURS, INK, WIDTH, styled
 from irene.run import Run
 
 

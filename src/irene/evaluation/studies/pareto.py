@@ -13,18 +13,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from torch import Tensor
 
+from irene import metrics
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
-from irene.evaluation import metrics
 from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.experiment import Variant
-from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
 from irene.evaluation.studies.members import prefix_quality
 from irene.evaluation.studies.study import Data, Own, Study, about, of_method
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
+from irene.pictures import COLOURS, INK, WIDTH, styled
 from irene.run import Run
 from irene.types import Task
 

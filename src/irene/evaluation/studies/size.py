@@ -10,15 +10,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from irene import metrics
 from irene.bank import Bank
 from irene.errors import RunError
-from irene.evaluation import evaluate, metrics
+from irene.evaluation import evaluate
 from irene.evaluation.evaluate import REFERENCE_MEMBERS, Evaluation
 from irene.evaluation.experiment import Variant
-from irene.evaluation.figures import COLOURS, INK, WIDTH, styled
 from irene.evaluation.studies.study import Data, Own, Study, about, of_method
 from irene.evaluation.table import Spread, prefix_accuracy
 from irene.halting.policies import Confidence
+from irene.pictures import COLOURS, INK, WIDTH, styled
 from irene.run import Run
 from irene.training.methods.woc import choose_threshold
 

@@ -13,9 +13,9 @@ from irene.errors import RunError
 from irene.evaluation import evaluate
 from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.experiment import Variant
-from irene.evaluation.figures import rendered
 from irene.evaluation.table import group
 from irene.files import as_json, write_atomically, write_json
+from irene.pictures import rendered
 from irene.run import Run
 
 Own = Mapping[str, Any]  # options of methods, by method

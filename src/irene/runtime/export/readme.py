@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from irene.evaluation.point_words import asked_words, expected_words
+from irene.point_words import asked_words, expected_words
 
 _PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino", "pt2": "torch"}
 _PAGE = """\

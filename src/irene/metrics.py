@@ -7,6 +7,7 @@ All sums run in float64 on the CPU.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irene.errors import DataError, OptionError
-from irene.types import Prediction
+from irene.types import Cost, Prediction
 
 Array = Tensor | NDArray[Any]
 
@@ -237,3 +238,18 @@ def _regression(values: Array, targets: Array) -> tuple[Tensor, Tensor]:
     if not bool(values_NK.isfinite().all() and targets_NK.isfinite().all()):
         raise DataError("values and targets must be finite, got NaN or infinity: a member has diverged")
     return values_NK, targets_NK
+
+
+def figures_of(
+    prediction: Prediction, targets: Tensor, costs: Sequence[Cost], gate: Cost | None = None
+) -> dict[str, Any]:
+    """Quality of answers, and what they cost in members, FLOPs and ms a sample.
+
+    The gate of a mixture runs on every sample: it counts in FLOPs and ms, and is no member.
+    """
+    figures = summary(prediction, targets, members=len(costs))
+    ran_NT = prediction.ran.double()
+    for unit in ("flops", "ms"):
+        per_member_T = torch.tensor([getattr(cost, unit) for cost in costs], dtype=torch.float64)
+        figures[unit] = float((ran_NT @ per_member_T).mean()) + getattr(gate, unit, 0.0)
+    return figures

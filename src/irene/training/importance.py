@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from irene.evaluation.figures import COLOURS, WIDTH, styled
+from irene.pictures import COLOURS, WIDTH, styled
 
 
 @styled

@@ -12,8 +12,8 @@ from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 from torch import Tensor
 
+from irene import metrics
 from irene.errors import DataError, OptionError
-from irene.evaluation import metrics
 from irene.types import Prediction
 
 SINGLE, AVERAGE = "Single", "Average"

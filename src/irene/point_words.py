@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from irene.evaluation.numbers import plain, si
+from irene.numbers import plain, si
 
 
 def asked_words(asked: dict[str, Any]) -> str:

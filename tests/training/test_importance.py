@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from irene.evaluation.importance import importance, importance_picture
+from irene.training.importance import importance, importance_picture
 
 SHARES = {"rank": 0.2, "lr": 0.7, "decay": 0.1}
 

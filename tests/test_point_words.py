@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from irene.evaluation.point_words import asked_words, expected_words
+from irene.point_words import asked_words, expected_words
 
 
 @pytest.mark.parametrize(

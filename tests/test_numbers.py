@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from irene.evaluation.numbers import milliseconds, plain, si
+from irene.numbers import milliseconds, plain, si
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +176,19 @@ def make_loop() -> Callable[..., Any]:
         )
 
     return make
+
+
+@pytest.fixture
+def never_waiting() -> Callable[[], AbstractContextManager[None]]:
+    """Where whatever makes the host wait for a GPU is an error, but for events, which are waited for by name."""
+
+    @contextmanager
+    def never_waiting() -> Iterator[None]:
+        with warnings.catch_warnings(category=UserWarning, action="ignore"):  # torch calls the mode a prototype, once
+            torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    return never_waiting

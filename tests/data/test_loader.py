@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -230,14 +231,10 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
-def test_an_epoch_on_the_gpu_never_waits_for_it() -> None:
+def test_an_epoch_on_the_gpu_never_waits_for_it(never_waiting: Callable[[], AbstractContextManager[None]]) -> None:
     resident = loader(augment=CROP_AND_FLIP, device="cuda")
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with never_waiting():
         assert len(list(resident.epoch(0))) == 3
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 import torch
@@ -22,6 +21,7 @@ from .conftest import SIZES, make_policy
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 Same = Callable[[Prediction, Prediction], None]
+NeverWaiting = Callable[[], AbstractContextManager[None]]
 POLICIES = ("margin", "agreement", "patience", "selector", "change", "cost-to-go")
 SAMPLES = max(SIZES)
 
@@ -52,17 +52,6 @@ def cascade_on_gpu(name: str) -> tuple[Cascade, Tensor]:
     return Cascade(members, policy.at(threshold).cuda()), torch.arange(float(SAMPLES), device="cuda")[:, None]
 
 
-@contextmanager
-def never_waiting() -> Iterator[None]:
-    """Whatever makes the host wait for the GPU is an error, but for events, which are waited for by name."""
-    with warnings.catch_warnings(category=UserWarning, action="ignore"):  # torch calls the mode a prototype, once
-        torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-
-
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("chained", [True, False])
 def test_the_engine_equals_the_cascade(same: Same, monkeypatch: pytest.MonkeyPatch, name: str, chained: bool) -> None:
@@ -78,7 +67,9 @@ def test_the_engine_equals_the_cascade(same: Same, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("chained", [True, False])
-def test_the_engine_waits_for_nothing_else(same: Same, monkeypatch: pytest.MonkeyPatch, chained: bool) -> None:
+def test_the_engine_waits_for_nothing_else(
+    same: Same, never_waiting: NeverWaiting, monkeypatch: pytest.MonkeyPatch, chained: bool
+) -> None:
     if not chained:
         monkeypatch.setattr(stages, "can_switch", lambda device: False)
     cascade, inputs = cascade_on_gpu("margin")
@@ -93,7 +84,9 @@ def test_the_engine_waits_for_nothing_else(same: Same, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_the_stream_equals_the_cascade_and_waits_for_nothing_else(same: Same, name: str, device: str) -> None:
+def test_the_stream_equals_the_cascade_and_waits_for_nothing_else(
+    same: Same, never_waiting: NeverWaiting, name: str, device: str
+) -> None:
     cascade, inputs = cascade_on_gpu(name)
     stream = Stream(cascade, inputs[:1], options=StreamOptions(bucket=16, window=48, fuse=False))
     batches = [inputs[:size].to(device) for size in SIZES]

@@ -281,6 +281,16 @@ def test_points_saved_by_two_who_opened_the_run_are_both_there(run_path: Path, m
     assert Run.open(run_path).point("b").asked["cost"] == 1.8
 
 
+def test_a_command_is_noted_once_and_loses_no_point(run_path: Path, make_bank: Callable[..., Bank]) -> None:
+    first, second = Run.open(run_path), Run.open(run_path)
+    first.save_point(fit_policy(make_bank(200, members=2), "margin", cost=1.2, name="a"))
+    second.note_command("irene train one")
+    first.note_command("irene train another")
+    now = Run.open(run_path)
+    assert now.points == first.points == second.points == ("a",)
+    assert {run.manifest["command"] for run in (now, first, second)} == {"irene train one"}
+
+
 SAVE = """
 import sys
 from dataclasses import replace

@@ -235,7 +235,7 @@ class Run:
             raise OptionError(
                 f"{TRAINED!r} stands for the policy the run was trained with: give the point another name"
             )
-        with self._points_of_all() as now:
+        with self._as_it_is_now() as now:
             points = now.manifest.setdefault("points", {})
             before = points[point.name]["version"] if point.name in points else 0
             point = replace(point, version=before + 1)
@@ -245,20 +245,25 @@ class Run:
 
     def delete_point(self, name: str) -> None:
         """Take an operating point out of the manifest, and remove its files after that."""
-        with self._points_of_all() as now:
+        with self._as_it_is_now() as now:
             entry = now._point_entry(name)
             del now.manifest["points"][name]
             files = (entry["file"], entry["tensors"]["file"])
             now._outdated |= {f"points/{Path(file).name}" for file in files}  # in the run, wherever they may lead
 
+    def note_command(self, command: str) -> None:
+        """Write down the command that the run is of, unless one is there already."""
+        with self._as_it_is_now() as now:
+            now.manifest.setdefault("command", command)
+
     @contextmanager
-    def _points_of_all(self) -> Iterator[Run]:
+    def _as_it_is_now(self) -> Iterator[Run]:
         """The run with what others have written since it was opened, ours alone; it is written when the block ends."""
         with locked(self.path / LOCK, wait=True):
             now = Run.open(self.path, unfinished=True)
             yield now
             now.write()
-        self.manifest["points"] = now.manifest["points"]
+        self.manifest |= {key: now.manifest[key] for key in ("points", "command") if key in now.manifest}
 
     def save_gate(self, gate: Member, top: int, cost: Cost) -> None:
         """Add the gate of a mixture, which runs on every sample beside the members it chooses."""

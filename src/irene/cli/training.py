@@ -91,7 +91,7 @@ def run_training(flags: Flags, console: Console) -> Run:
             console.print(f"go on with the same command and --resume --out {out}", markup=False, highlight=False)
             raise
     if leads() and "command" not in run.manifest:
-        run.write(command=flags.command)
+        run.note_command(flags.command)
     return run
 
 

@@ -66,7 +66,7 @@ def run_demo(
         console.print(f"[bold]{name}[/bold]: {METHODS[name].description}")
         remove_earlier(out / name)
         runs[name] = train(name, data, out / name, options=options, loop=LOOP, method_options=own, console=console)
-        runs[name].write(command=command)
+        runs[name].note_command(command)
     evaluations = [evaluate.evaluate(run) for run in runs.values()]
     rows = {
         name: {**one.figures, "utility": evaluate.utility(one, evaluations)}

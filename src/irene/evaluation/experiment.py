@@ -96,7 +96,7 @@ class Experiment:
         runs = [Run.open(job.folder) for job in there]
         for run in runs:
             if self.command and "command" not in run.manifest:
-                run.write(command=self.command)
+                run.note_command(self.command)
         return Done(runs=runs, outcomes=outcomes)
 
     def jobs(self, variants: Sequence[Variant]) -> list[Job]:

@@ -49,23 +49,19 @@ class Lookup:
 
 
 class Reads(TorchDispatchMode):
-    """Notes what would make the host wait for a GPU: numbers read out of tensors, and sizes that depend on them.
-
-    Tensors in memory of the host, which it may read, are given as `known`.
-    """
+    """Notes what would make the host wait for a GPU: numbers read out of tensors, and sizes that depend on them."""
 
     WAITING = (aten._local_scalar_dense, aten.nonzero, aten.masked_select, aten.equal, aten._unique2)
 
-    def __init__(self, *known: Tensor) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
-        self._known = {tensor.untyped_storage().data_ptr() for tensor in known}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         waits = func.overloadpacket in self.WAITING
         if func.overloadpacket is aten.index:
             waits = any(index is not None and index.dtype == torch.bool for index in args[1])
-        if waits and args[0].untyped_storage().data_ptr() not in self._known:
+        if waits:
             self.found.append(str(func))
         return func(*args, **(kwargs or {}))
 

@@ -205,6 +205,60 @@ def test_it_goes_on_after_a_member_failed(same: Same) -> None:
         same(engine.predict(inputs), cascade.predict(inputs))
 
 
+@pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_batch_that_failed_in_the_middle_does_not_count_for_more_than_it_was(
+    same: Same, monkeypatch: pytest.MonkeyPatch, failing: int, chained: bool
+) -> None:
+    broken: list[int] = []
+
+    def member(number: int, inputs: Tensor) -> Tensor:
+        if number in broken:
+            raise RuntimeError("out of order")
+        return inputs[:, :3] * (number + 1)
+
+    if chained:
+        monkeypatch.setattr(stages, "can_switch", lambda device: True)
+        monkeypatch.setattr(chain, "Switches", Emulated)
+    inputs = torch.randn(20, 5)
+    cascade = Cascade([partial(member, number) for number in range(3)], Never())
+    options = EngineOptions(largest=32, buckets=(1, 8, 32), side_by_side=True)
+    engine = Engine(cascade, inputs[:1], backends=capturable(cascade, inputs), options=options)
+    broken.append(failing)
+    with pytest.raises(RuntimeError, match="out of order"):
+        engine.predict(inputs)
+    broken.clear()
+    for size in (7, 7, 1, 20):
+        same(engine.predict(inputs[:size]), cascade.predict(inputs[:size]))
+        assert all(0 <= share <= 1 for share in engine._going.shares)
+
+
+def test_it_does_not_matter_where_torch_makes_tensors_by_default(same: Same) -> None:
+    inputs = torch.randn(20, 5)
+    cascade = Cascade(mlps(), Margin(0.08))
+    engine = Engine(cascade, inputs[:1], options=EngineOptions(largest=16, buckets=(4, 8)))
+    stream = Stream(cascade, inputs[:1])
+    expected = cascade.predict(inputs)
+    with torch.device("meta"):
+        found = [engine.predict(inputs), *stream.predict([inputs])]
+    for one in found:
+        same(one, expected)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("fuse", [False, True])
+def test_a_copy_and_the_original_answer_in_turn(
+    same: Same, monkeypatch: pytest.MonkeyPatch, copied: Callable[[Engine], Engine], fuse: bool
+) -> None:
+    monkeypatch.setattr(stages.torch, "compile", partial(torch.compile, backend="aot_eager"))
+    inputs = torch.randn(40, 5)
+    cascade = Cascade(mlps(), Margin(0.08))
+    engine = Engine(cascade, inputs[:1], options=EngineOptions(largest=8, buckets=(8,), fuse=fuse))
+    other = copied(engine)
+    for one, start, stop in ((engine, 0, 5), (other, 5, 8), (engine, 20, 25), (other, 8, 16), (other, 16, 19)):
+        same(one.predict(inputs[start:stop]), cascade.predict(inputs[start:stop]))
+
+
 def always_from(engine: Engine, first: int, *, planned: bool = False) -> None:
     """Have an engine think that members from this one on take no time when they run in pairs."""
     table = engine.costs
@@ -255,7 +309,8 @@ def test_it_looks_at_who_goes_on_often_at_first_and_seldom_later(monkeypatch: py
     going = engines._Going(came)
     for batch in range(1, 201):
         came += torch.tensor([0, 4, 1])
-        going.learn(8)
+        going.samples += 8
+        going.learn()
         if batch == 2:
             assert going.shares == [0.5, 0.25, 0.0]  # what the first batch said
     assert going.shares == [0.5, 0.25, 0.0]
@@ -341,7 +396,7 @@ def test_the_host_chooses_where_the_driver_will_not(monkeypatch: pytest.MonkeyPa
     same(engine.predict(inputs), cascade.predict(inputs))
 
 
-def test_the_compiled_piece_is_whole_and_compiled_once(monkeypatch: pytest.MonkeyPatch, same: Same) -> None:
+def test_the_compiled_pieces_are_whole_and_compiled_once(monkeypatch: pytest.MonkeyPatch, same: Same) -> None:
     # What inductor would generate code from, without the minutes that generating it takes.
     monkeypatch.setattr(stages.torch, "compile", partial(torch.compile, backend="aot_eager"))
     inputs = torch.randn(40, 5)

@@ -37,7 +37,7 @@ class EngineOptions:
     """The batch sizes that members are run in. By default powers of two and, on a GPU, some between; on a CPU
     members that take any size get exactly as many samples as there are."""
     fuse: bool | None = None
-    """Whether features, policy and lists are compiled into one piece; by default on a GPU."""
+    """Whether features, policy and lists are compiled; by default on a GPU."""
 
     side_by_side: bool | None = None
     """Whether two members may run at once on samples that one would not fill the device with, where that is the
@@ -85,9 +85,7 @@ class Engine:
             pairs=inputs.device.type == "cuda" if self.options.side_by_side is None else self.options.side_by_side,
             fuse=self.options.fuse,
         )
-        self._numbers = torch.arange(self.options.largest, device=inputs.device)
         self._going = _Going(self._stages.came)
-        self._listed = (0, 0)  # samples and rows that the first list stands for
         self._turn = _Turn()
 
     def __repr__(self) -> str:
@@ -130,14 +128,15 @@ class Engine:
         for key, value in state.items():
             stages.state[key][:samples].copy_(value)
         rows, width = stages.plan(0, samples, self.options.largest, self._going.shares[0])
-        self._list_all(samples, rows)
+        stages.list_all(samples, rows)
+        self._going.samples += samples
         stages.run(0, rows, width)
         if stages.chain is None:
             self._go_on(width, rows)
         else:
             stages.chain.run(self._going.shares)
         answers = stages.answers(0, samples)
-        self._going.learn(samples)
+        self._going.learn()
         return answers
 
     def _go_on(self, stage: int, rows: int) -> None:
@@ -150,12 +149,6 @@ class Engine:
             rows, width = stages.plan(stage, count, rows, self._going.shares[stage])
             stages.run(stage, rows, width)
             stage += width
-
-    def _list_all(self, samples: int, rows: int) -> None:
-        if self._listed != (samples, rows):
-            self._stages.lists[0][:samples].copy_(self._numbers[:samples])
-            self._stages.lists[0][samples:rows].fill_(self._stages.spare)
-            self._listed = (samples, rows)
 
 
 class _Turn:
@@ -177,20 +170,21 @@ class _Turn:
 class _Going:
     """Which share of the samples goes on after each stage, looked at now and then without waiting for a device.
 
-    `came` is how many samples came to each stage after the first so far.
+    `came` is how many samples came to each stage after the first so far, and `samples` how many came to the first:
+    whoever runs it counts them before, as a batch may fail in the middle.
     """
 
     def __init__(self, came: Tensor) -> None:
         self.shares = [0.0] * len(came)
         self._came = came
-        self._batches = self._samples = 0
+        self.samples = 0
+        self._batches = 0
         self._look: tuple[int, Fetch] | None = None  # how many came to the first stage, and to the others
 
-    def learn(self, samples: int) -> None:
-        """So many samples have been given to the device."""
-        self._samples += samples
+    def learn(self) -> None:
+        """Look how many went on, if it is time to, after a batch has been given to the device."""
         if self._look is None and (self._batches < _LOOK_EVERY or self._batches % _LOOK_EVERY == 0):
-            self._look = (self._samples, Fetch(self._came))
+            self._look = (self.samples, Fetch(self._came))
         self._batches += 1
         if self._look is not None and (came := self._look[1].now()) is not None:
             counts = [self._look[0], *came.numpy()[1:]]

@@ -111,7 +111,7 @@ class Fetch:
     """A small tensor on its way to the host: the GPU goes on, and only who needs the value waits for it."""
 
     def __init__(self, tensor: Tensor) -> None:
-        self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+        self._host = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=tensor.is_cuda)
         self._host.copy_(tensor, non_blocking=True)
         self._mark = Mark(tensor.device)
         self._mark.set()

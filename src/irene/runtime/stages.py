@@ -108,11 +108,14 @@ class Stages:
         ]
         # How many samples came to each stage after the first so far.
         self.came = torch.zeros(self.steps, dtype=torch.int64, device=self.device)
-        self._settle: Callable[[int, Tensor, list[Tensor]], list[Tensor]] = self._settled
-        self._list: Callable[[int, list[Tensor], Tensor | None], None] = self._listed
+        self._numbers = torch.arange(largest, device=self.device)
+        self._all_listed = (0, 0)  # samples and rows that the first list stands for, where it lists all of a batch
+        # Functions that are given the stages, not methods: those of a copy are to write into the copy.
+        self._settle: Callable[[Stages, int, Tensor, list[Tensor]], list[Tensor]] = Stages._settled
+        self._list: Callable[[Stages, int, list[Tensor], Tensor | None], None] = Stages._listed
         if self._fused:  # in two pieces, as triton fails on kernels that do both for a single row
-            self._settle = torch.compile(self._settled, fullgraph=True)
-            self._list = torch.compile(self._listed, fullgraph=True)
+            self._settle = torch.compile(Stages._settled, fullgraph=True)
+            self._list = torch.compile(Stages._listed, fullgraph=True)
         self._programs: dict[tuple[int, int, int], Program] = {}
         self._planned: dict[tuple[int, int, float], Plans] = {}  # made when first asked for
         self.costs = self._warm_up() if fuse is not None else self._warm_up_fused_or_not()
@@ -152,6 +155,13 @@ class Stages:
         else:
             raise OptionError(f"a stage runs in buckets of {self.costs.buckets}, got {rows} rows")
 
+    def list_all(self, samples: int, rows: int) -> None:
+        """List the first slots for the first stage, and padding up to so many rows."""
+        if self._all_listed != (samples, rows):
+            self.lists[0][:samples].copy_(self._numbers[:samples])
+            self.lists[0][samples:rows].fill_(self.spare)
+            self._all_listed = (samples, rows)
+
     def survivors(self, stage: int, rows: int) -> Tensor:
         """(rows + 1,) slots of the samples that go on, then padding, and at the end how many they are."""
         return self.lists[stage + 1][: rows + 1]
@@ -187,9 +197,9 @@ class Stages:
         ]
         outputs = [answers[0]()] if width == 1 else self.recorder.together(*answers)
         self._any_rows([index_B, *outputs])
-        going = self._settle(stage, index_B, outputs)
+        going = self._settle(self, stage, index_B, outputs)
         self._any_rows(going)
-        self._list(stage, going, None if self._places is None else self._places.begins[rows])
+        self._list(self, stage, going, None if self._places is None else self._places.begins[rows])
 
     def _any_rows(self, tensors: list[Tensor]) -> None:
         """Have what is compiled for these work for any number of rows above one."""
@@ -296,7 +306,7 @@ class Stages:
             if not self._fused or not failed_to_compile(error):
                 raise
         self._fused = False
-        self._settle, self._list = self._settled, self._listed
+        self._settle, self._list = Stages._settled, Stages._listed
         self._programs.clear()
         self.recorder = self._new_recorder()  # the pool of graphs that are gone cannot be used again
         return self._warm_up()

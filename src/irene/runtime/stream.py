@@ -49,7 +49,7 @@ class StreamOptions:
     """How long the oldest sample may wait for a bucket to fill; then it runs in one that is not full. Batches are then
     read on a thread of their own, so that a source that gives nothing for a while holds up no answer."""
     fuse: bool | None = None
-    """Whether features, policy and lists are compiled into one piece; by default on a GPU."""
+    """Whether features, policy and lists are compiled; by default on a GPU."""
 
     def __post_init__(self) -> None:
         if self.bucket is not None and (not isinstance(self.bucket, Integral) or self.bucket < 1):
@@ -231,7 +231,7 @@ class Stream:
         stages = self._stages
         numbers = self._queues[stage].pop(self.bucket)
         rows, _ = stages.plan(stage, len(numbers), self.bucket)
-        listed = torch.full((rows,), stages.spare, dtype=torch.int64, pin_memory=self._cuda)
+        listed = torch.full((rows,), stages.spare, dtype=torch.int64, device="cpu", pin_memory=self._cuda)
         listed[: len(numbers)] = torch.from_numpy(numbers % self.window)
         stages.lists[stage][:rows].copy_(listed, non_blocking=True)
         stages.run(stage, rows)

@@ -30,3 +30,8 @@ def gain(values: Sequence[float]) -> str:
     mean, low, high = values
     text = f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
     return f"**{text}**" if low > 0 or high < 0 else text
+
+
+def verdict(values: Sequence[float]) -> str:
+    _, low, high = values
+    return "is ahead of" if low > 0 else "is behind" if high < 0 else "cannot be told from"

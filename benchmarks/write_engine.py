@@ -95,7 +95,7 @@ def bound(rows: list[dict[str, Any]]) -> str:
     return textwrap.fill(
         f"At 256 some 40 survivors remain, for which a fused ResNet-18 needs {SURVIVORS_MS} ms and not the "
         f"{first * 40 / 256:.2f} ms of their share: few samples leave most of the card idle. Members one after the "
-        f"other, with nothing between them, would reach {alone:.2f}; what the engine has above that comes from running "
+        f"other, with nothing between them, would reach {alone:.2f}; what the engine has above that, it has by running "
         f"two at once. Even if survivors took no longer than a single sample, {least:.2f} ms, it would be {best:.2f}.",
         120,
     )

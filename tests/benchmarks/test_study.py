@@ -16,7 +16,7 @@ import pytest
 import torch
 import write
 from pages import tables
-from pages.conclusions import folds_sentence
+from pages.conclusions import folds_sentence, source
 from pages.rows import load_paper, utility_of
 from replay import against
 from replay.kept import Kept
@@ -249,6 +249,18 @@ def test_how_far_epochs_vary_is_told_by_their_deciles() -> None:
     assert collect.unsteady([2.0] * 30) == 0
     assert collect.unsteady([27.0, *[2.0] * 29]) == 0  # the first one compiles
     assert collect.unsteady([1.0] * 15 + [2.0] * 15) == pytest.approx(1 / 1.5)
+
+
+@pytest.mark.parametrize(
+    ("same", "other", "said"),
+    [
+        ([0.1, 0.02, 0.2], [0.5, 0.2, 0.8], "0.10 points come from when it stops"),
+        ([0.1, -0.02, 0.2], [0.5, 0.2, 0.8], "what its stopping adds cannot be told from nothing"),
+        ([0.1, 0.02, 0.2], [0.5, -0.2, 0.8], "these runs cannot tell"),
+    ],
+)
+def test_a_gain_is_put_down_to_what_is_beyond_chance(same: list[float], other: list[float], said: str) -> None:
+    assert said in source(same, other)
 
 
 def test_folds_are_compared_with_a_slice_of_the_same_training_time() -> None:

@@ -10,12 +10,11 @@ from irene.cascade import Cascade
 from irene.errors import OptionError
 from irene.halting.policies import Margin, Never
 from irene.models import MemberSpec, build
-from irene.runtime.backend import Backend
+from irene.runtime.backend import Backend, load_backends
 from irene.runtime.bench import BenchOptions, at_cost, bench, default_backends, hardware, random_inputs
 from irene.runtime.bench_loops import Alone, Whole
 from irene.runtime.bench_picture import bench_picture, growth_picture
 from irene.runtime.growth import growth
-from irene.runtime.stages import load_backends
 
 CPU = torch.device("cpu")
 MODES = ("single", "full", "plain", "engine", "stream")

@@ -30,9 +30,9 @@ def title(slug: str) -> str:
     return f"{names.title('+'.join(dataset))}, {names.title(backbone)}, {method}, {epochs[1:]} epochs"
 
 
-def wrong_labels(slug: str) -> bool:
-    """Whether labels were wrong in training and held-out."""
-    return "-noise" in slug
+def wrong_labels(slug: str) -> str:
+    """How many labels were wrong in training and held-out; nothing where they were right."""
+    return title(slug).partition(",")[0].partition(" with ")[2]
 
 
 def learned(about: dict[str, Any]) -> str:
@@ -52,9 +52,9 @@ def in_short(slug: str, about: dict[str, Any]) -> str:
         about["sets"][name]["asked"][SHOWN][policy]["gain at the same cost"] for name in ("clean", "all corruptions")
     )
     margin = f"{names.title(MARGIN)} at the same cost"
-    if not wrong_labels(slug):
+    labels = wrong_labels(slug)
+    if not labels:
         return f"On corrupted images {names.title(policy)} {verdict(corrupted)} {margin} ({gain(corrupted)} points)."
-    labels = names.title("+".join(slug.split("-")[:2])).split(" with ")[1]
     return (
         f"With {labels} in training a {names.title(policy)} {verdict(clean)} {margin} ({gain(clean)} points), and on "
         f"corrupted images it {verdict(corrupted)} it ({gain(corrupted)})."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, Self, get_args
 import torch
 from torch import Tensor
 
+from irene.cascade import Cascade
 from irene.errors import MissingExtraError, OptionError
 
 Precision = Literal["fp32", "bf16", "fp16", "int8"]
@@ -108,3 +109,26 @@ def check_precision(backend: type[Backend], precision: Precision) -> None:
     if precision not in backend.precisions:
         able = ", ".join(backend.precisions)
         raise OptionError(f"the {backend.name} backend runs in {able}, got precision {precision!r}")
+
+
+def load_backends(
+    cascade: Cascade, example: Tensor, backends: str | Sequence[str | Backend], precision: Precision
+) -> list[Backend]:
+    """A backend for each member: one name for all of them, or a name or a loaded backend each.
+
+    A name that says its own precision, such as onnx:int8, gets that one.
+    """
+    if not isinstance(cascade, Cascade):
+        raise OptionError(f"an engine runs the members of a Cascade in order, got a {type(cascade).__name__}")
+    asked = [backends] * len(cascade.members) if isinstance(backends, str) else list(backends)
+    if len(asked) != len(cascade.members):
+        raise OptionError(f"got {len(cascade.members)} members and {len(asked)} backends: give one, or one each")
+    loaded = []
+    for member, one in zip(cascade.members, asked, strict=True):
+        if isinstance(one, str):
+            kind, own = parse_backend(one, precision)
+            one = backend_class(kind).load(member, example, precision=own)
+        if not isinstance(one, Backend):
+            raise OptionError(f"a backend is a name, such as eager, or one that is loaded, got {one!r}")
+        loaded.append(one)
+    return loaded

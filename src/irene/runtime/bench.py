@@ -20,7 +20,7 @@ from irene.halting.policy import Policy
 from irene.halting.rule import Rule
 from irene.halting.trajectory import nearest, trajectory
 from irene.models.member import as_heads
-from irene.runtime.backend import Backend, backend_class, installed_backends, parse_backend
+from irene.runtime.backend import Backend, installed_backends, load_backends
 from irene.runtime.bench_loops import Alone, Whole
 from irene.runtime.engine import Engine, EngineOptions
 from irene.runtime.recorder import synchronise
@@ -96,11 +96,9 @@ def bench(
 
 def load(name: str, cascade: Cascade, inputs: Tensor) -> list[Backend]:
     """The members on the backend and in the precision that `name` says."""
-    kind, precision = parse_backend(name)
-    backends: list[Backend] = []
-    for member in cascade.members:
-        backends.append(backend_class(kind).load(member, inputs, precision=precision))
-        backends[-1].run(inputs[:1])  # some find out only now what they cannot do
+    backends = load_backends(cascade, inputs, name, "fp32")
+    for backend in backends:
+        backend.run(inputs[:1])  # some find out only now what they cannot do
     return backends
 
 

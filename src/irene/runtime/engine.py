@@ -17,10 +17,10 @@ from irene.cascade import Cascade
 from irene.errors import OptionError
 from irene.halting.policy import State
 from irene.models.adapters import as_batch
-from irene.runtime.backend import Backend, Precision
+from irene.runtime.backend import Backend, Precision, load_backends
 from irene.runtime.buckets import CostTable, check_buckets
 from irene.runtime.recorder import Fetch
-from irene.runtime.stages import Stages, as_example, load_backends, out_of_inference_mode
+from irene.runtime.stages import Stages, as_example, out_of_inference_mode
 from irene.types import Prediction
 
 _SHARES = 32

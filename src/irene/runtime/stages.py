@@ -33,7 +33,7 @@ from irene.halting.rule import Rule
 from irene.halting.skipping import Router
 from irene.models.adapters import as_batch
 from irene.models.member import as_heads
-from irene.runtime.backend import Backend, Precision, backend_class, parse_backend
+from irene.runtime.backend import Backend
 from irene.runtime.buckets import CostTable, Plans, bucket_sizes, check_buckets, measure
 from irene.runtime.chain import Chain, Places
 from irene.runtime.recorder import Program, Recorder
@@ -361,29 +361,6 @@ def as_example(inputs: Tensor | NDArray[Any]) -> Tensor:
     if example.ndim < 2 or len(example) == 0:
         raise OptionError(f"an engine needs an example batch of one input or more, got shape {tuple(example.shape)}")
     return example
-
-
-def load_backends(
-    cascade: Cascade, example: Tensor, backends: str | Sequence[str | Backend], precision: Precision
-) -> list[Backend]:
-    """A backend for each member: one name for all of them, or a name or a loaded backend each.
-
-    A name that says its own precision, such as onnx:int8, gets that one.
-    """
-    if not isinstance(cascade, Cascade):
-        raise OptionError(f"an engine runs the members of a Cascade in order, got a {type(cascade).__name__}")
-    asked = [backends] * len(cascade.members) if isinstance(backends, str) else list(backends)
-    if len(asked) != len(cascade.members):
-        raise OptionError(f"got {len(cascade.members)} members and {len(asked)} backends: give one, or one each")
-    loaded = []
-    for member, one in zip(cascade.members, asked, strict=True):
-        if isinstance(one, str):
-            kind, own = parse_backend(one, precision)
-            one = backend_class(kind).load(member, example, precision=own)
-        if not isinstance(one, Backend):
-            raise OptionError(f"a backend is a name, such as eager, or one that is loaded, got {one!r}")
-        loaded.append(one)
-    return loaded
 
 
 def _rule_on(rule: Rule, device: torch.device) -> Rule:

@@ -23,11 +23,11 @@ from irene.cascade import Cascade
 from irene.errors import OptionError
 from irene.models.adapters import as_batch
 from irene.runtime.arrivals import in_time
-from irene.runtime.backend import Backend, Precision
+from irene.runtime.backend import Backend, Precision, load_backends
 from irene.runtime.buckets import usual_bucket
 from irene.runtime.queues import Queue
 from irene.runtime.recorder import Fetch
-from irene.runtime.stages import Stages, as_example, load_backends, out_of_inference_mode
+from irene.runtime.stages import Stages, as_example, out_of_inference_mode
 from irene.types import Prediction
 
 _BUCKETS_HELD = 64  # by default, as many samples may be in flight as fill this many buckets

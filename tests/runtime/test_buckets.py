@@ -26,8 +26,9 @@ def test_a_cpu_takes_images_by_tens() -> None:
 def test_powers_of_two_and_some_between() -> None:
     assert bucket_sizes(1) == (1,)
     assert bucket_sizes(100) == (1, 2, 4, 8, 16, 32, 64, 100)
-    assert bucket_sizes(256, fine=True) == (
-        *(1, 2, 4, 8, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256),
+    assert bucket_sizes(1000, fine=True) == (
+        *(1, 2, 4, 8, *range(16, 64, 4), *range(64, 256, 8)),
+        *(256, 320, 384, 448, 512, 640, 768, 896, 1000),
     )
     with pytest.raises(OptionError, match="1 or more"):
         bucket_sizes(0)

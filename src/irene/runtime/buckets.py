@@ -22,6 +22,7 @@ _REPEATS = 3
 _IN_A_ROW = 3  # programs that a GPU runs without a break
 _WORTH = 0.9  # running a member that may not be needed must save a tenth of the time
 _FINE_FROM = 16  # below, a GPU takes about as long for one sample as for all
+_FINE_STEPS = {16: 4, 32: 4, 64: 8, 128: 8}  # from each power of two to the next; survivors are mostly as few as this
 
 
 def usual_bucket(shape: Sequence[int], device: torch.device) -> int:
@@ -33,14 +34,14 @@ def usual_bucket(shape: Sequence[int], device: torch.device) -> int:
 
 
 def bucket_sizes(largest: int, *, fine: bool = False) -> tuple[int, ...]:
-    """Powers of two up to `largest`, which is always the last; `fine` puts three more between neighbours from 16 on."""
+    """Powers of two up to `largest`, which is always the last; `fine` puts some more between neighbours from 16 on."""
     if largest < 1:
         raise OptionError(f"the largest bucket must be 1 or more, got {largest}")
     sizes = {largest}
     power = 1
     while power < largest:
-        steps = 4 if fine and power >= _FINE_FROM else 1
-        sizes |= {power + power * step // steps for step in range(steps)}
+        step = _FINE_STEPS.get(power, power // 4) if fine and power >= _FINE_FROM else power
+        sizes |= set(range(power, 2 * power, step))
         power *= 2
     return tuple(sorted(size for size in sizes if size <= largest))
 

@@ -11,6 +11,7 @@ from training.corruptions import AMOUNTS
 
 SHOWN = "1.3"  # the cost whose rows are shown; beyond.md has the others
 OWN, MARGIN = "own selector", "margin"
+LEARNED = {OWN: "IRENE's selector", "selector": "a selector fitted on independent members"}
 SETS = ("clean", *(f"{kind}, all levels" for kind in AMOUNTS), *(f"{kind}-5" for kind in AMOUNTS), "all corruptions")
 
 
@@ -54,9 +55,9 @@ def in_short(slug: str, about: dict[str, Any]) -> str:
     margin = f"{names.title(MARGIN)} at the same cost"
     labels = wrong_labels(slug)
     if not labels:
-        return f"On corrupted images {names.title(policy)} {verdict(corrupted)} {margin} ({gain(corrupted)} points)."
+        return f"On corrupted images {LEARNED[policy]} {verdict(corrupted)} {margin} ({gain(corrupted)} points)."
     return (
-        f"With {labels} in training a {names.title(policy)} {verdict(clean)} {margin} ({gain(clean)} points), and on "
+        f"With {labels} in training {LEARNED[policy]} {verdict(clean)} {margin} ({gain(clean)} points), and on "
         f"corrupted images it {verdict(corrupted)} it ({gain(corrupted)})."
     )
 
@@ -75,7 +76,7 @@ def sentence(slug: str, about: dict[str, Any]) -> str:
             f"**Wrong labels**, {where}: thresholds set for {SHOWN} members on held-out images, whose labels are wrong "
             f"as often, spend {before['cost']:.2f} on clean and {after['cost']:.2f} on corrupted test images, with "
             f"answers {gain(before['against all members'])} and {gain(after['against all members'])} points from those "
-            f"of all members. Over {names.title(MARGIN)} at the same cost a {names.title(policy)} gains {ahead(clean)} "
+            f"of all members. Over {names.title(MARGIN)} at the same cost {LEARNED[policy]} gains {ahead(clean)} "
             f"on clean and {ahead(corrupted)} on corrupted ones."
         )
     else:
@@ -83,7 +84,7 @@ def sentence(slug: str, about: dict[str, Any]) -> str:
             f"**Corrupted images**, {where}: thresholds set for {SHOWN} members on clean images spend "
             f"{before['cost']:.2f} on clean and {after['cost']:.2f} on corrupted ones, with answers "
             f"{gain(after['against all members'])} points from those of all members. Over {names.title(MARGIN)} at "
-            f"the same cost {names.title(policy)} gains {ahead(corrupted)}."
+            f"the same cost {LEARNED[policy]} gains {ahead(corrupted)}."
         )
     return f"{said} {promises_made(about['promises on held-out samples'])}{promises_on_fresh_splits(slug, about)}"
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from names import IRENE, seeds, setting_title, title
+from names import ALL_IMAGES, IRENE, seeds, setting_title, title
 
 from pages import beyond_text
 from pages.conclusions import MARGIN, best_cascades, recipe_sentence
-from pages.rows import Row, in_lines, load_paper, mean_of, networks, of_setting, taught, utility_of
+from pages.rows import Row, grouped, in_lines, load_paper, mean_of, networks, of_setting, taught, utility_of
 
+PAPER_EPOCHS = 200
 Gains = dict[str, tuple[float, float, float]]  # by setting: points, and their interval
 
 
@@ -23,6 +24,7 @@ def summary(study: dict[str, Any], beyond: dict[str, Any], datasets: Sequence[st
         joint_training(gains["independent"], study["against"]),
         *(beyond_text.in_short(slug, about) for slug, about in beyond.items()),
         against_the_paper(rows, list(study["against"])),
+        trained_like_the_paper(rows),
         recipe_sentence(rows).replace("**", ""),
     ]
     return in_lines(" ".join(filter(None, sentences)))
@@ -98,6 +100,24 @@ def against_the_paper(rows: Sequence[Row], slugs: Sequence[str]) -> str:
         f"above the paper's in {reached} of {len(told)} (ours and theirs: {', '.join(told)}); it is counted from our "
         "own `single` and `average`, whose short training makes them less accurate than the paper's."
     )
+
+
+def trained_like_the_paper(rows: Sequence[Row]) -> str:
+    """One network and three averaged beside the paper's, where they had its images and its epochs."""
+    paper = {(row["dataset"], row["backbone"], row["method"]): row["accuracy"] for row in load_paper()}
+    alike = [row for row in rows if row["images"] == ALL_IMAGES and row["epochs"] == PAPER_EPOCHS]
+    told = []
+    for (dataset, backbone), here in grouped(alike, "dataset", "backbone").items():
+        by_method = grouped(here, "method")
+        single, average = (
+            f"{100 * mean_of(by_method[method,], 'accuracy'):.2f} (paper: {paper[dataset, backbone, method]:.2f})"
+            for method in ("single", "average")
+        )
+        of = f"{title(dataset)}, {seeds(len(by_method['average',]))}"
+        told.append(f"one {title(backbone)} has {single} and three averaged {average} on {of}")
+    if not told:
+        return ""
+    return f"On all {ALL_IMAGES:,} images and for the paper's {PAPER_EPOCHS} epochs {'; '.join(told)}."
 
 
 def gains_by_setting(against: dict[str, Any]) -> dict[str, Gains]:

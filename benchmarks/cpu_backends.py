@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import tempfile
 import time
@@ -24,6 +23,7 @@ import torch
 from irene.data import load, split
 from irene.models import Member, MemberSpec, build
 from irene.runtime.backend import Backend, Precision, backend_class, installed_backends
+from irene.runtime.bench import hardware
 from irene.runtime.quantise import quantise
 from irene.training.options import LoopOptions
 from irene.training.train import train
@@ -130,15 +130,15 @@ def accuracy() -> list[dict[str, Any]]:
 
 def machine(threads: int) -> dict[str, Any]:
     info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    name = next((line.partition(": ")[2] for line in info.splitlines() if line.startswith("model name")), "")
     wanted = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8")
     flags = next((line.partition(": ")[2].split() for line in info.splitlines() if line.startswith("flags")), [])
+    about = hardware(torch.device("cpu"))
     return {
-        "cpu": name or platform.processor(),
+        "cpu": about["cpu"],
         "flags": [flag for flag in wanted if flag in flags],
         "threads": threads,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
+        "torch": about["torch"],
+        "python": about["python"],
     }
 
 

@@ -1,4 +1,4 @@
-"""Ten halting policies, 200 thresholds each, on a bank of 10,000 samples and 3 members, on one core.
+"""Eleven halting policies, 200 thresholds each, on a bank of 10,000 samples and 3 members, on one core.
 
     python benchmarks/policy_speed.py
 

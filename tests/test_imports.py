@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,12 @@ def tree(root: Path, files: dict[str, str]) -> Path:
 def test_imports_of_the_package_point_one_way() -> None:
     result = check()
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_layers_are_those_of_the_contributors_page() -> None:
+    page = (SCRIPT.parents[1] / "CONTRIBUTING.md").read_text()
+    layers = runpy.run_path(str(SCRIPT))["LAYERS"]
+    assert "".join(f"    {', '.join(layer)}\n" for layer in layers) in page
 
 
 def test_downward_imports_pass(tmp_path: Path) -> None:

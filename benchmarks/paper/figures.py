@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from irene.evaluation.studies.study import rendered
+from irene.pictures import rendered
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import ROOT

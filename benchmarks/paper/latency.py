@@ -29,7 +29,7 @@ from typing import Any
 
 import torch
 
-from irene.errors import IreneError
+from irene.errors import IreneError, first_line
 from irene.files import write_atomically
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -127,7 +127,7 @@ def main() -> None:
             try:
                 bench = Bench(subject, name, asked, say)
             except (IreneError, ImportError, RuntimeError) as error:  # RuntimeError: what a backend cannot do
-                say(f"{name} left out: {str(error).splitlines()[0]}")
+                say(f"{name} left out: {first_line(error)}")
                 continue
             key = {**subject.about, "backend": name, "device": bench.device.type, "bucket": bench.bucket}
             record.begin(key, bench.about())

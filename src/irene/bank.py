@@ -41,7 +41,7 @@ class Bank:
     ids: Tensor  # (N,)
     costs: tuple[Cost, ...]
     gates: Tensor | None = None  # (N, T)
-    about: dict[str, Any] = field(default_factory=dict)  # split, data fingerprint, class names
+    about: dict[str, Any] = field(default_factory=dict)  # split, data fingerprint
 
     def __post_init__(self) -> None:
         if self.outputs.ndim != 4:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from irene.errors import DataError, MissingExtraError
+from irene.data.npz import read_npz
+from irene.errors import DataError, MissingExtraError, first_line
 from irene.types import Cost
 
 Array = NDArray[Any]
@@ -40,11 +39,7 @@ def read_outputs(path: Path) -> OutputFile:
 
 def _read_npz(path: Path) -> OutputFile:
     """Array `outputs`; if there, `targets`, `ids`, and a cost a member as `ms`, `flops` or `parameters`."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays: dict[str, Array] = {key: archive[key] for key in archive.files}
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path}: not a .npz file that numpy.savez wrote ({_line(error)})") from error
+    arrays = read_npz(path)
     if "outputs" not in arrays:
         found = ", ".join(sorted(arrays)) or "none"
         raise DataError(f"{path}: no array outputs; expected outputs and targets, found {found}")
@@ -72,7 +67,7 @@ def _read_parquet(path: Path) -> OutputFile:
     try:
         table = parquet.read_table(path)
     except (ArrowException, OSError) as error:
-        raise DataError(f"{path}: not a parquet file ({_line(error)}); write it again") from error
+        raise DataError(f"{path}: not a parquet file ({first_line(error)}); write it again") from error
     members = [name for name in table.column_names if name not in ("target", "id")]
     if not members:
         found = ", ".join(table.column_names)
@@ -103,7 +98,3 @@ def _column(path: Path, table: Any, name: str) -> Array:
         raise DataError(f"{path}: column {name} must hold numbers in every row, got {column.type} or empty cells")
     array: Array = column.to_numpy(zero_copy_only=False).reshape(shape)
     return array
-
-
-def _line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from irene.errors import OptionError
 from irene.halting import skipping
 from irene.halting.policies import Never
-from irene.halting.policy import Policy
+from irene.halting.policy import Policy, needs_classes
 from irene.halting.rule import Aggregation, Rule
 from irene.models.adapters import as_batch, as_members
 from irene.models.cost import measure_cost
@@ -104,7 +104,7 @@ class Cascade:
         """
         inputs = as_batch(inputs)
         if isinstance(self.rule.policy, skipping.Router):
-            skipping.check_task(self.task)
+            needs_classes(self.rule.policy.name, self.task)
             return skipping.predict(self.members, self.rule.policy, self.rule.aggregation, inputs)
         running = torch.arange(len(inputs), device=inputs.device)  # rows that have not stopped
         outputs: Tensor | None = None

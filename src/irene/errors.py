@@ -43,3 +43,8 @@ class MissingExtraError(IreneError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed: run pip install 'irene-ensemble[{extra}]'")
+
+
+def first_line(error: Exception) -> str:
+    """What another library's error says, as a reason within one line of ours."""
+    return str(error).strip().partition("\n")[0]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from irene import __version__
 from irene.bank import Bank
 from irene.cascade import Cascade
 from irene.data import Data, Samples
 from irene.data.classes import align_classes
 from irene.data.fingerprint import tensor_digest
 from irene.data.stratify import take_aside
-from irene.errors import DataError, OptionError, RunError
+from irene.errors import DataError, OptionError, RunError, first_line
 from irene.evaluation.banks import bank_of
 from irene.files import locked
 from irene.halting.policies import Never
@@ -29,6 +26,7 @@ from irene.models.cost import measure_cost
 from irene.models.member import are_probabilities, as_heads
 from irene.models.onnx_file import OnnxFile, self_contained
 from irene.run import LOCK, Run
+from irene.run_manifest import environment
 from irene.types import Task
 
 FILES, OUTPUTS = "imported", "outputs"
@@ -135,14 +133,8 @@ def import_outputs(
 
 
 def _begin(out: str | Path, method: str, task: Task, names: list[str], data: dict[str, Any]) -> Run:
-    environment = {
-        "irene": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
     about = {"method": method, "task": task, "seed": 0, "backbones": names, "options": {}, "data": data}
-    return Run.create(out, {**about, "environment": environment})
+    return Run.create(out, {**about, "environment": environment()})
 
 
 def _finish(run: Run, banks: Mapping[str, Bank], notes: Sequence[str] = ()) -> None:
@@ -180,9 +172,8 @@ def _class_names(
         except OptionError as error:
             raise OptionError(f"{member.path}: {error}") from None
         except Exception as error:  # ONNX Runtime has a class for each reason and no common one that it publishes
-            reason = str(error).strip().partition("\n")[0]
             shape = tuple(example.shape[1:])
-            raise DataError(f"{member.path}: does not take samples of shape {shape} ({reason})") from error
+            raise DataError(f"{member.path}: does not take samples of shape {shape} ({first_line(error)})") from error
         if width is not None and found != width:
             raise OptionError(f"{member.path}: answers with {found} outputs and {members[0].path} with {width}")
         width = found

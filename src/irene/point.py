@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,17 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from irene.cascade import Cascade
-from irene.errors import CalibrationError, DataError
+from irene.errors import CalibrationError, DataError, first_line
 from irene.halting import registry
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.models.adapters import as_members
+from irene.run_manifest import now
 from irene.tensor_files import read_with_header, write_with_header
 from irene.types import Cost, Task
 
 FORMAT = 1  # of what `to_dict` writes
 TRAINED = "trained"  # stands for the policy a run was trained with, where points are listed
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +44,7 @@ class OperatingPoint:
     data: dict[str, Any]  # fingerprint, split, samples, and the seed that drew them where they are a part of the split
     why: str  # why this policy
     scores: Tensor = field(repr=False, compare=False)  # sorted sample of the first scores, to notice drift later
-    date: str = field(default_factory=_now)  # ISO 8601, UTC
+    date: str = field(default_factory=now)  # ISO 8601, UTC
     version: int = 1  # counted up each time a run's point of this name is calibrated again
 
     def cascade(self, members: Sequence[Any], costs: Sequence[Cost] | None = None) -> Cascade:
@@ -101,8 +97,9 @@ class OperatingPoint:
         except FileNotFoundError:
             raise DataError(f"{path}: no such operating point; make it with OperatingPoint.save") from None
         except (AttributeError, LookupError, OSError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise DataError(f"{path}: not an operating point that irene wrote ({reason}); calibrate again") from None
+            raise DataError(
+                f"{path}: not an operating point that irene wrote ({first_line(error)}); calibrate again"
+            ) from None
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> OperatingPoint:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import load
 from torch import Tensor
 
 from irene.errors import RunError
-from irene.files import sha256_of, write_atomically, write_json
+from irene.files import sha256_of, write_json
 from irene.point import OperatingPoint
+from irene.tensor_files import save_tensors
 
 
 def check(folder: Path, file: str, sha256: str, remedy: str = "restore it or train the run again") -> Path:
@@ -36,8 +37,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def write_tensors(folder: Path, file: str, tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Write tensors as a safetensors file; its entry in the manifest."""
-    content = {key: value.detach().contiguous().cpu() for key, value in tensors.items()}
-    return {"file": file, "sha256": write_atomically(folder / file, save(content))}
+    return {"file": file, "sha256": save_tensors(folder / file, tensors)}
 
 
 def is_named(folder: Path, file: str) -> bool:

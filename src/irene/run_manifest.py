@@ -1,10 +1,15 @@
-"""What run.json must hold: checked once, when a run is opened."""
+"""What run.json must hold, checked once, when a run is opened; and what every run writes down of how it came to be."""
 
 from __future__ import annotations
 
+import platform
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from irene import __version__
 from irene.errors import RunError
 from irene.types import TASKS
 
@@ -24,6 +29,21 @@ _FINISHED: dict[str, Any] = {
 _OPTIONAL: dict[str, Any] = {"points": dict, "gate": {"cost": dict}}
 _KINDS = {str: "a text", list: "a list", dict: "an object"}
 _REMEDY = "restore it or train the run again"
+
+
+def now() -> str:
+    """The time as runs and operating points keep it: ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def environment() -> dict[str, Any]:
+    """With what a run is made, and when it was begun."""
+    return {
+        "irene": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "begun": now(),
+    }
 
 
 def check_manifest(file: Path, manifest: dict[str, Any]) -> None:

@@ -120,7 +120,7 @@ def test_some_names_cannot_be_fitted(make_bank: Callable[..., Bank]) -> None:
     bank = make_bank(50, task="regression")
     mean = Aggregation.equal(3)
     for name in ("change", "skipping"):
-        with pytest.raises(OptionError, match="for regression use spread or cost-to-go"):
+        with pytest.raises(OptionError, match=f"the {name} policy needs class probabilities"):
             fit_named(name, bank, mean, "members")
     with pytest.raises(OptionError, match="pass the trained one"):
         fit_named("selector", bank, mean, "members")

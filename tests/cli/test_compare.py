@@ -106,7 +106,9 @@ def test_a_table_that_cannot_be_written_is_named(
     [
         (("--epochs", 3), "--epochs is for training"),
         (("--data", "digits"), "--data is for training"),
-        (("--methods", "all"), "--methods and --members"),
+        (("--methods", "all"), "--methods is for training"),
+        (("--members", 2), "--members is for training"),
+        (("--compile",), "--compile is for training"),
         (("--reference", "fge"), "no run is of the reference 'fge'"),
     ],
 )
@@ -125,6 +127,7 @@ def test_flags_that_mean_nothing_for_runs_that_exist(
         (("--data", "digits", "--set", "irene.coast=1.5"), "--set irene.coast is no option of irene"),
         (("--data", "digits", "--seeds", 0), "at least one seed"),
         (("--data", "digits", "--backbone", "cnn", "--backbones", "cnn,mlp"), "not both"),
+        (("--data", "digits", "--backbone", "cnn,mlp"), "--backbone takes one name, got 'cnn,mlp'"),
         (("--data", "digitz"), "unknown data"),
     ],
 )

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irene.cli.options import apply, convert, describe, known, names, number, settings, share_or_count
+from irene.cli.options import (
+    apply,
+    backbones,
+    convert,
+    describe,
+    folder_name,
+    known,
+    names,
+    number,
+    settings,
+    share_or_count,
+)
 from irene.errors import OptionError
 
 
@@ -122,3 +133,18 @@ def test_held_out_samples_as_a_share_or_a_count() -> None:
     assert isinstance(share_or_count("500"), int)
     with pytest.raises(OptionError, match="--heldout"):
         share_or_count("half")
+
+
+def test_one_backbone_for_all_or_one_for_each() -> None:
+    assert backbones(None, None) == ()
+    assert backbones("cnn", None) == ("cnn",)
+    assert backbones(None, "cnn, mlp") == ("cnn", "mlp")
+    with pytest.raises(OptionError, match="not both"):
+        backbones("cnn", "cnn,mlp")
+    with pytest.raises(OptionError, match="--backbone takes one name, got 'cnn,mlp'"):
+        backbones("cnn,mlp", None)
+
+
+def test_a_folder_is_named_by_the_stem_of_a_file() -> None:
+    assert folder_name("digits") == "digits"
+    assert folder_name("woc", "csv:some/my table.csv", "seed3") == "woc-my-table-seed3"

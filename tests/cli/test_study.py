@@ -51,5 +51,6 @@ def test_mistakes(irene: Irene, workplace: Path, arguments: tuple[str, ...], wor
 
 
 def test_runs_and_training_exclude_each_other(irene: Irene, run_folder: Path) -> None:
-    assert "--workers is for training" in irene("study", "curves", run_folder, "--workers", 2).mistake
+    for flag, value in (("--workers", 2), ("--members", 3), ("--heldout", 0.2)):
+        assert f"{flag} is for training" in irene("study", "curves", run_folder, flag, value).mistake
     assert "needs a run of average" in irene("study", "members", run_folder).mistake

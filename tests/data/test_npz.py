@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from irene.data import load
-from irene.data.npz import from_npz
+from irene.data.npz import from_npz, read_npz
 from irene.errors import DataError
 
 X, Y = np.arange(40, dtype=np.float32).reshape(20, 2), np.arange(20) % 2
@@ -70,5 +70,13 @@ def test_damaged_content_is_named(tmp_path: Path) -> None:
 
 def test_pickled_objects_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=X, y=np.array([{"a": 1}] * 20, dtype=object))
-    with pytest.raises(DataError, match=r"a\.npz cannot be read: Object arrays cannot be loaded"):
+    with pytest.raises(DataError, match=r"a\.npz cannot be read as a .npz file: Object arrays cannot be loaded"):
         from_npz(tmp_path / "a.npz")
+
+
+def test_an_array_that_is_not_asked_for_is_not_opened(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=X, y=np.array([{"a": 1}] * 20, dtype=object))
+    found = read_npz(tmp_path / "a.npz", only="x")
+    assert list(found) == ["x"]
+    np.testing.assert_array_equal(found["x"], X)
+    assert read_npz(tmp_path / "a.npz", only="z") == {}

@@ -13,7 +13,7 @@ import torch
 from irene import metrics
 from irene.data import Data, from_arrays
 from irene.errors import DataError, RunError
-from irene.evaluation.evaluate import Evaluation, evaluate, evaluate_on, frontier, gain_over, labels, reference, utility
+from irene.evaluation.evaluate import Evaluation, evaluate, evaluate_on, frontier, labels, reference, utility
 from irene.halting.policies import Margin
 from irene.run import Run
 from irene.training.options import LoopOptions
@@ -121,13 +121,6 @@ def test_references_are_of_the_same_samples(runs: dict[str, Run]) -> None:
     fewer = replace(average, bank=average.bank.rows(torch.arange(10)))
     assert reference([elsewhere, fewer, irene], "average", irene) is None
     assert reference([elsewhere, fewer, average], "average", irene) is average
-
-
-def test_gain_is_the_difference_of_accuracies(runs: dict[str, Run]) -> None:
-    one, other = evaluate(runs["irene"]), evaluate(runs["sparse-moe"])
-    mean, low, high = gain_over(one, other)
-    assert mean == pytest.approx(one.figures["accuracy"] - other.figures["accuracy"])
-    assert low <= mean <= high
 
 
 def test_labels_are_short_and_tell_runs_apart(runs: dict[str, Run]) -> None:

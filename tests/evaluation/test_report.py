@@ -21,8 +21,9 @@ def test_everything_is_in_the_report(runs: dict[str, Run], tmp_path: Path) -> No
         assert run.method in text
         assert run.manifest["data"]["fingerprint"] in text
         assert str(run.path) in text
-    accuracy = evaluate(runs["irene"]).figures["accuracy"]
+    accuracy, against = (evaluate(runs[method]).figures["accuracy"] for method in ("irene", "average"))
     assert f"<td>{accuracy:.2%}</td>" in text
+    assert f"<td>{100 * (accuracy - against):+.2f} [" in text
     assert text.count("<svg") == 4
     for heading in ("Accuracy against cost", "Members a sample used", "honest", "Learning curves", "What was run"):
         assert heading in text

@@ -107,7 +107,6 @@ def test_gradients_equal_finite_differences(steps: int) -> None:
     costs_T = torch.rand(steps, dtype=torch.float64)
     assert check(maths.survival, (h_BT,))
     assert check(lambda h: maths.halting_distribution(maths.force_last(h)), (h_BT,))
-    assert check(maths.prefix_mean, (y_BTK,))
     assert check(lambda y, h: maths.running_ensemble(y, maths.survival(h)), (y_BTK, h_BT))
     assert check(lambda h: maths.expected_cost(maths.halting_distribution(h), costs_T), (h_BT,))
 
@@ -116,19 +115,6 @@ def test_gradients_equal_finite_differences_at_hard_decisions() -> None:
     h_BT = torch.tensor([[0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
     assert gradcheck(maths.halting_distribution, (h_BT,))
     assert gradcheck(maths.survival, (h_BT,))
-
-
-@given(shapes, st.integers(0, 2**32 - 1), st.booleans())
-@settings(max_examples=50)
-def test_prefix_mean_is_the_mean_of_the_members_used(shape: tuple[int, int], seed: int, weighted: bool) -> None:
-    rng = np.random.default_rng(seed)
-    y_BTK = rng.normal(size=(*shape, 3))
-    weights_T = rng.uniform(0.1, 2, size=shape[1]) if weighted else np.ones(shape[1])
-    given_T = torch.from_numpy(weights_T) if weighted else None
-    means_BTK = maths.prefix_mean(torch.from_numpy(y_BTK), given_T).numpy()
-    for t in range(shape[1]):
-        expected = np.average(y_BTK[:, : t + 1], axis=1, weights=weights_T[: t + 1])
-        np.testing.assert_allclose(means_BTK[:, t], expected, rtol=1e-9, atol=1e-9)
 
 
 @given(conditional(), st.integers(0, 2**32 - 1))
@@ -141,10 +127,11 @@ def test_running_ensemble_weights_each_member_by_its_survival(h: Tensor, seed: i
         np.testing.assert_allclose(ensemble_BTK[b, t], expected, rtol=1e-9, atol=1e-9)
 
 
-def test_running_ensemble_of_members_that_always_run_is_the_prefix_mean() -> None:
+def test_running_ensemble_of_members_that_always_run_is_their_mean() -> None:
     y_BTK = torch.randn(3, 5, 2, dtype=torch.float64)
+    means = [y_BTK[:, : t + 1].mean(1) for t in range(5)]
     S_BT = torch.ones(3, 5, dtype=torch.float64)
-    torch.testing.assert_close(maths.running_ensemble(y_BTK, S_BT), maths.prefix_mean(y_BTK))
+    torch.testing.assert_close(maths.running_ensemble(y_BTK, S_BT), torch.stack(means, 1))
 
 
 @given(conditional())
@@ -176,8 +163,6 @@ def test_every_function_keeps_the_precision_it_is_given(dtype: torch.dtype) -> N
     results = (
         S_BT,
         p_BT,
-        maths.prefix_mean(y_BTK),
-        maths.prefix_mean(y_BTK, torch.rand(5) + 0.1),
         maths.running_ensemble(y_BTK, S_BT),
         maths.expected_cost(p_BT, torch.rand(5)),
     )

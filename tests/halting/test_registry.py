@@ -56,7 +56,7 @@ def test_a_threshold_nobody_or_everybody_reaches_comes_back(threshold: float) ->
 
 
 def test_a_misspelt_name_is_recognised() -> None:
-    with pytest.raises(OptionError, match=r"unknown policy 'magrin', did you mean margin\?"):
+    with pytest.raises(OptionError, match=r"unknown policy 'magrin': did you mean margin\?"):
         registry.restore({"name": "magrin", "threshold": 0.5, "options": {}})
     with pytest.raises(OptionError, match=r"there are: agreement, "):
         registry.restore({"name": "zzz", "threshold": 0.5, "options": {}})

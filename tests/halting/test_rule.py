@@ -89,6 +89,11 @@ def test_members_of_different_widths_are_refused() -> None:
         rule.step(1, torch.randn(3, 1, 1), state)
 
 
+def test_some_members_keep_their_weights_and_temperatures() -> None:
+    some = Aggregation(WEIGHTS, TEMPERATURES).members([2, 0])
+    assert some == Aggregation((1.0, 0.5), (3.0, 1.0))
+
+
 def test_aggregation_survives_json() -> None:
     aggregation = Aggregation(WEIGHTS, TEMPERATURES)
     assert Aggregation.from_dict(aggregation.to_dict()) == aggregation

@@ -15,7 +15,7 @@ from irene.bank import Bank
 from irene.errors import OptionError
 from irene.halting.policies import Margin, Never
 from irene.halting.rule import Aggregation
-from irene.halting.trajectory import Trajectory
+from irene.halting.trajectory import Trajectory, first_scores
 
 
 def make(scores_NT: Tensor, order_NT: Tensor | None = None) -> Trajectory:
@@ -112,3 +112,9 @@ def test_the_trace_is_by_member_where_samples_go_their_own_ways() -> None:
 def test_outputs_of_another_number_of_members_are_refused(make_bank: Callable[..., Bank]) -> None:
     with pytest.raises(OptionError, match="rule is for 2 members and the outputs are of 3"):
         make_bank(4).replay(Never(), Aggregation.equal(2))
+
+
+def test_first_scores_are_of_the_first_step_that_has_one_for_every_sample() -> None:
+    scores_NT = torch.tensor([[-math.inf, 0.25, 0.5], [0.0, 0.75, math.nan]])
+    assert first_scores(scores_NT).tolist() == [0.25, 0.75]
+    assert first_scores(scores_NT[:, [0, 2]]).tolist() == []

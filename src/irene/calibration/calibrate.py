@@ -18,6 +18,7 @@ from irene.errors import CalibrationError
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.halting.skipping import Router
+from irene.halting.trajectory import first_scores
 from irene.point import OperatingPoint
 from irene.types import cost_vector
 
@@ -63,7 +64,7 @@ def calibrate(
         name=name,
         task=bank.task,
         policy=policy.at(threshold),
-        aggregation=Aggregation(aggregation.weights[:depth], aggregation.temperatures[:depth]),
+        aggregation=aggregation.members(range(depth)),
         members=tuple(range(depth)),
         asked=target.to_dict(),
         expected=expected,
@@ -74,7 +75,7 @@ def calibrate(
             **({} if drawn is None else {"seed": drawn}),
         },
         why=why,
-        scores=_first_scores(curve.trajectory.scores_NT),
+        scores=_thinned(first_scores(curve.trajectory.scores_NT).sort().values),
     )
 
 
@@ -126,11 +127,7 @@ def _lowest_latency(curve: Frontier, ms_NT: Tensor, confidence: float) -> float:
     return next(ms for ms in latencies if bool(targets.thresholds_for_latency(curve, ms_NT, ms, confidence).any()))
 
 
-def _first_scores(scores_NT: Tensor) -> Tensor:
-    """Sorted scores of the first step that gives every sample one, thinned evenly to a few thousand."""
-    finite_T = scores_NT.isfinite().all(0)
-    if not bool(finite_T.any()):
-        return torch.empty(0)
-    scores_N = scores_NT[:, int(finite_T.to(torch.uint8).argmax())].sort().values
+def _thinned(scores_N: Tensor) -> Tensor:
+    """A few thousand of some scores, taken evenly."""
     kept = torch.linspace(0, len(scores_N) - 1, min(len(scores_N), _SCORES_KEPT)).round().to(torch.int64)
     return scores_N[kept].cpu()

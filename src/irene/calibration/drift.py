@@ -11,6 +11,7 @@ from torch import Tensor
 
 from irene.errors import OptionError
 from irene.halting.skipping import Router
+from irene.halting.trajectory import first_scores
 from irene.point import OperatingPoint
 from irene.types import Prediction
 
@@ -80,13 +81,10 @@ def check_drift(point: OperatingPoint, prediction: Prediction) -> Drift:
 
 
 def _scores(point: OperatingPoint, trace_BT: Tensor) -> Tensor:
-    """(B,) the score of the first step that gives every sample one, as they were kept at calibration."""
+    """(B,) the first scores of a prediction, as they were kept at calibration; a trace has them by member."""
     if isinstance(point.policy, Router):
         return trace_BT[:, point.policy.first].contiguous()
-    finite_T = trace_BT.isfinite().all(0)
-    if not bool(finite_T.any()):
-        return torch.empty(0)
-    return trace_BT[:, int(finite_T.to(torch.uint8).argmax())].contiguous()
+    return first_scores(trace_BT).contiguous()
 
 
 def _chi_square(before_T: Tensor, now_T: Tensor) -> float:

@@ -19,7 +19,7 @@ from irene.types import CostUnit, cost_vector
 
 @dataclass(frozen=True)
 class Frontier:
-    """Cost and quality of N samples at every step and, averaged, at each of M thresholds, ascending in both."""
+    """Cost and quality of N samples at every step and, averaged, at each of M thresholds; these and costs ascend."""
 
     trajectory: Trajectory
     costs_NT: Tensor  # what a sample has cost when it stops at each step
@@ -88,7 +88,7 @@ def frontier(
         whole = bank.trajectory(Never(), aggregation).means_NTK[:, -1:]
         full_N = quality(whole, bank.targets, bank.task)[:, 0]
         bank = bank.members(range(depth))
-        aggregation = Aggregation(aggregation.weights[:depth], aggregation.temperatures[:depth])
+        aggregation = aggregation.members(range(depth))
     trajectory = bank.trajectory(policy, aggregation)
     quality_NT = quality(trajectory.means_NTK, bank.targets, bank.task)
     costs_NT = trajectory.costs(cost_vector(bank.costs, unit))

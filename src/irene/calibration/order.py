@@ -61,10 +61,7 @@ def best_order(
     order, score = ranked[0]
     if cost is not None and score < 0:
         raise _unreachable(cost, unit, search.costs_T)
-    chosen = Aggregation(
-        tuple(aggregation.weights[i] for i in order), tuple(aggregation.temperatures[i] for i in order)
-    )
-    return OrderResult(order, chosen, score, tuple(ranked[:_TABLE]))
+    return OrderResult(order, aggregation.members(order), score, tuple(ranked[:_TABLE]))
 
 
 def best_members(

@@ -15,7 +15,7 @@ from irene.calibration.targets import Target
 from irene.errors import OptionError
 from irene.halting.change import ChangePredictor
 from irene.halting.cost_to_go import CostToGo
-from irene.halting.policy import Policy
+from irene.halting.policy import Policy, needs_classes
 from irene.halting.registry import policy_class
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
@@ -72,8 +72,8 @@ def fit_named(name: str, bank: Bank, aggregation: Aggregation, unit: CostUnit) -
     if issubclass(kind, CostToGo):
         costs_T = cost_vector(bank.costs, unit)
         return kind.fit(bank.outputs, bank.targets, aggregation, costs_T, task=bank.task)
-    if issubclass(kind, ChangePredictor | Router) and bank.task != "classification":
-        raise OptionError(f"the {name} policy needs class probabilities: for regression use spread or cost-to-go")
+    if issubclass(kind, ChangePredictor | Router):
+        needs_classes(name, bank.task)
     if issubclass(kind, ChangePredictor):
         return kind.fit(bank.outputs, aggregation)
     if issubclass(kind, Router):

@@ -91,9 +91,9 @@ def p99_of(ms_N: Tensor) -> float:
     return float(ms_N.sort().values[math.ceil((1 - SLOW_SHARE) * len(ms_N)) - 1])
 
 
-def rounded_up(value: float, digits: int = 4) -> float:
-    """The value in so many digits and never below it, so that what an error calls possible is."""
-    return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value)))
+def rounded_up(value: float) -> float:
+    """The value in four digits and never below it, so that what an error calls possible is."""
+    return float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value)))
 
 
 def threshold_for_cost(frontier: Frontier, asked: float, unit: CostUnit) -> int:

@@ -11,7 +11,7 @@ from irene.bank import Bank
 from irene.calibration.fit import fit_policy
 from irene.calibration.selection import Fitted, Learner
 from irene.calibration.targets import Target
-from irene.cli.loading import load_for
+from irene.cli.loading import load_for, refuse_alone
 from irene.devices import pick_device
 from irene.errors import DataError, OptionError, RunError
 from irene.evaluation.banks import bank_of
@@ -39,8 +39,7 @@ def bank_for(
 ) -> Bank:
     """The outputs to calibrate on: the run's held-out ones, or those of its members on other data."""
     if spec is None:
-        if target is not None or task is not None or root is not None:
-            raise OptionError("--target, --task and --root say how to read --data: give it too")
+        refuse_alone(target, task, root)
         if "heldout" not in run.manifest["banks"]:
             raise RunError(f"{run.path}: has no held-out samples to calibrate on: give other samples with --data")
         return run.bank("heldout")

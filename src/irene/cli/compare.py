@@ -23,7 +23,7 @@ from irene.cli.experiment import (
     own_options,
     refuse_training,
 )
-from irene.cli.output import Output, speaking
+from irene.cli.output import Output, speaking, typed
 from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
 from irene.errors import OptionError
 
@@ -96,7 +96,7 @@ def compare(
         settings=tuple(set_ or ()),
         workers=workers,
         ray=ray,
-        command=(context.obj or {}).get("command", ""),
+        command=typed(context),
     )
     with speaking(json) as output:
         if folders:
@@ -120,9 +120,7 @@ def _existing(
     from irene.evaluation.table_files import write_table
     from irene.run import Run
 
-    refuse_training(flags)
-    if methods is not None or members is not None:
-        raise OptionError("--methods and --members say what to train: leave them out, or the runs")
+    refuse_training(flags, {"--methods": methods, "--members": members})
     table = make_table(
         [Run.open(folder) for folder in folders], points=list(dict.fromkeys(points)), reference=reference
     )

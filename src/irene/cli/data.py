@@ -66,8 +66,8 @@ def _lines(summary: dict[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
-def _some(names: list[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
 
 
 def _augmentation(augment: dict[str, Any]) -> str:

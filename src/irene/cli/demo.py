@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from irene.cli.output import speaking
+from irene.cli.output import speaking, typed
 from irene.cli.params import Device, Json
 
 
@@ -30,7 +30,7 @@ def demo(
             out,
             seed=seed,
             device=device,
-            command=(context.obj or {}).get("command", "irene demo"),
+            command=typed(context) or "irene demo",
             console=output.console,
         )
         table = comparison(result.rows, title="Handwritten digits, test samples")

@@ -29,7 +29,7 @@ def evaluate(
     on that data instead: on all samples of it, or on its test samples alone where the run was trained or the point
     calibrated on the others.
     """
-    from irene.cli.loading import load_for
+    from irene.cli.loading import load_for, refuse_alone
     from irene.cli.point_tables import summary
     from irene.cli.tables import every_figure
     from irene.devices import pick_device
@@ -41,8 +41,7 @@ def evaluate(
         run = Run.open(folder)
         value: dict[str, Any] = {"run": str(folder), "method": run.method, "task": run.task}
         if data is None:
-            if target is not None or task is not None or root is not None:
-                raise OptionError("--target, --task and --root say how to read --data: give it too")
+            refuse_alone(target, task, root)
             split = split or "test"
             replayed = evaluation.evaluate(run, split, point=point)
             name, samples, shown = run.manifest["data"]["data"], len(replayed.bank), replayed.figures

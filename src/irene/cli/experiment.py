@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from irene.cli.params import ENSEMBLE
+from irene.cli.params import ENSEMBLE, LOOP
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from irene.evaluation.experiment import Experiment
 
-LOOP, MACHINE = "Training of each member", "Machine"
+MACHINE = "Machine"
 
 Seeds = Annotated[int, typer.Option(help="How many runs of each kind, with seeds 0, 1, ...", rich_help_panel=ENSEMBLE)]
 Epochs = Annotated[
@@ -86,8 +85,7 @@ def make_experiment(flags: Flags, console: Console) -> Experiment:
 
     if flags.data is None:
         raise OptionError("give runs to compare, or the data to train on, for example --data digits")
-    if flags.backbone is not None and flags.backbones is not None:
-        raise OptionError("give --backbone for all members or --backbones for each, not both")
+    backbones = given_options.backbones(flags.backbone, flags.backbones)
     described: dict[str, Any] = {"task": flags.task}  # `load` says what a task may be
     source = Source(spec=flags.data, target=flags.target, root=flags.root, **described)
     loop = default_loop(source.load())
@@ -103,9 +101,9 @@ def make_experiment(flags: Flags, console: Console) -> Experiment:
     }
     return Experiment(
         data=source,
-        out=flags.out or default_out(flags.data),
+        out=flags.out or Path("runs") / given_options.folder_name(flags.data),  # which experiments on it share
         seeds=flags.seeds,
-        backbones=given_options.names(flags.backbones or flags.backbone),
+        backbones=backbones,
         heldout=given_options.share_or_count(flags.heldout),
         device=flags.device,
         loop=given_options.apply(loop, given, "the training of a member"),
@@ -137,23 +135,23 @@ def own_options(settings: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def default_out(source: str) -> Path:
-    """runs/DATA, which comparisons and studies of the same data share."""
-    short = Path(source.partition(":")[2]).stem if ":" in source else source
-    return Path("runs") / re.sub(r"[^A-Za-z0-9._-]+", "-", short)
-
-
-def refuse_training(flags: Flags) -> None:
-    """Options of a training have no meaning for runs that exist."""
+def refuse_training(flags: Flags, more: Mapping[str, object]) -> None:
+    """Options of a training have no meaning for runs that exist; `more` are those of a verb, by their flags."""
     from irene.errors import OptionError
 
     given = {
+        **more,
         "--data": flags.data,
+        "--target": flags.target,
+        "--task": flags.task,
+        "--root": flags.root,
+        "--heldout": flags.heldout,
         "--backbone": flags.backbone,
         "--backbones": flags.backbones,
         "--epochs": flags.epochs,
         "--batch-size": flags.batch_size,
         "--lr": flags.lr,
+        "--compile": flags.compile or None,
         "--workers": flags.workers,
         "--set": flags.settings or None,
         "--ray": flags.ray or None,

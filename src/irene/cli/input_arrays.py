@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from irene.data.arrays import as_inputs
+from irene.data.npz import read_npz
 from irene.errors import DataError
 
 
-def read_npz(path: Path, shape: tuple[int, ...]) -> Tensor:
+def read_inputs(path: Path, shape: tuple[int, ...]) -> Tensor:
     """The array `x` of a .npz file as raw inputs of a run that takes samples of this shape."""
-    if not zipfile.is_zipfile(path):
-        raise DataError(f"{path} is not a .npz file, or it is cut short: write it with numpy.savez(path, x=inputs)")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            values = archive["x"]
-    except KeyError:
-        raise DataError(f"{path} has no array x: write the inputs with numpy.savez(path, x=inputs)") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} cannot be read as a .npz file: {error}") from None
+    values = read_npz(path, only="x").get("x")
+    if values is None:
+        raise DataError(f"{path} has no array x: write the inputs with numpy.savez(path, x=inputs)")
     if not values.size:
         raise DataError(f"{path} holds no samples: its array x is empty")
     return as_samples(path, values, shape)

@@ -17,7 +17,7 @@ from irene.data.cells import Cells, check_names
 from irene.data.images import read_image
 from irene.data.like import Unseen
 from irene.data.table import encode
-from irene.errors import DataError, MissingExtraError
+from irene.errors import DataError, MissingExtraError, first_line
 
 
 def read_parquet(
@@ -45,8 +45,7 @@ def read_parquet(
                     yield _inputs(path, batch, before, shape)
                 before += len(batch)
     except (ArrowException, OSError) as error:
-        reason = str(error).partition("\n")[0]
-        raise DataError(f"{path} cannot be read as a parquet file: {reason}") from None
+        raise DataError(f"{path} cannot be read as a parquet file: {first_line(error)}") from None
     if not before:
         raise DataError(f"{path} holds no samples")
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from irene.cli.input_arrays import read_npz
+from irene.cli.input_arrays import read_inputs
 from irene.cli.input_parquet import read_parquet
 from irene.data import Column
 from irene.data.images import EXTENSIONS, find_images, is_image, read_image
@@ -129,5 +129,5 @@ def _data(path: Path, about: dict[str, Any], batch_size: int, unseen: Unseen) ->
     columns = [Column.from_dict(column) for column in about.get("columns", [])]
     if kind == ".parquet":
         return read_parquet(path, shape, columns, batch_size=batch_size, unseen=unseen)
-    inputs = read_features(path, columns, unseen=unseen) if kind == ".csv" else read_npz(path, shape)
+    inputs = read_features(path, columns, unseen=unseen) if kind == ".csv" else read_inputs(path, shape)
     return iter(inputs.split(batch_size))

@@ -8,6 +8,7 @@ from typing import Any
 
 from irene.data import Data, load
 from irene.data.like import Like
+from irene.errors import OptionError
 from irene.evaluation.banks import as_run_expects, like_training
 from irene.run import Run
 
@@ -20,6 +21,12 @@ def load_data(spec: str, *, target: str | None, task: str | None, root: Path | N
     """
     given: dict[str, Any] = {"task": task}  # `load` says what a task may be
     return load(spec, target=target, root=root, like=like, **given)
+
+
+def refuse_alone(target: str | None, task: str | None, root: Path | None) -> None:
+    """Refuse flags that say how to read data where no data is named."""
+    if target is not None or task is not None or root is not None:
+        raise OptionError("--target, --task and --root say how to read --data: give it too")
 
 
 def load_for(

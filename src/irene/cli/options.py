@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -36,6 +38,22 @@ def share_or_count(text: str | None, flag: str = "--heldout") -> float | int | N
 def names(text: str | None) -> tuple[str, ...]:
     """The names in a comma-separated list."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def backbones(one: str | None, several: str | None) -> tuple[str, ...]:
+    """The backbones that --backbone or --backbones names."""
+    if one is not None and several is not None:
+        raise OptionError("give --backbone for all members or --backbones for each, not both")
+    found = names(several or one)
+    if one is not None and len(found) != 1:
+        raise OptionError(f"--backbone takes one name, got {one!r}: use --backbones for several")
+    return found
+
+
+def folder_name(*words: str) -> str:
+    """Words as the name of a folder, with dashes between; data such as csv:a/table.csv goes by its stem."""
+    short = (Path(word.partition(":")[2]).stem if ":" in word else word for word in words)
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(short))
 
 
 def settings(pairs: Sequence[str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
+import typer
 from rich.console import Console
 
 from irene.files import as_json
@@ -17,6 +18,11 @@ from irene.files import as_json
 def leads() -> bool:
     """Whether this process is the one that speaks: under torchrun, the first of them."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def typed(context: typer.Context) -> str:
+    """The command as it was typed, for the record of a run."""
+    return str((context.obj or {}).get("command", ""))
 
 
 class Output:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-DATA, ENSEMBLE = "Data", "Ensemble"
+DATA, ENSEMBLE, LOOP = "Data", "Ensemble", "Training of each member"
 
 
 def sources(incomplete: str) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ from irene.cli.experiment import (
     own_options,
     refuse_training,
 )
-from irene.cli.output import Output, speaking
+from irene.cli.output import Output, speaking, typed
 from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
 
 
@@ -91,7 +91,7 @@ def study(
         settings=tuple(set_ or ()),
         workers=workers,
         ray=ray,
-        command=(context.obj or {}).get("command", ""),
+        command=typed(context),
     )
     with speaking(json) as output:
         _answer(name, folders or [], flags, members, output)
@@ -106,7 +106,7 @@ def _answer(name: str, folders: list[Path], flags: Flags, members: int | None, o
 
     chosen = find_study(name)
     if folders:
-        refuse_training(flags)
+        refuse_training(flags, {"--members": members})
         done = Done(runs=[Run.open(folder) for folder in folders])
         place = flags.out or Path("studies")
     else:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from irene.cli.output import speaking
-from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
+from irene.cli.output import speaking, typed
+from irene.cli.params import ENSEMBLE, LOOP, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
 
-LOOP, METHOD = "Training of each member", "Options of the method"
+METHOD = "Options of the method"
 
 
 def _methods(incomplete: str) -> list[tuple[str, str]]:
@@ -184,9 +184,6 @@ def train(
         seed=seed,
         device=device,
         out=out,
-        resume=resume,
-        tensorboard=tensorboard,
-        checkpoint_seconds=checkpoint_seconds,
         loop={
             "epochs": epochs,
             "batch_size": batch_size,
@@ -213,8 +210,14 @@ def train(
             "loss_weights.discrepancy": discrepancy_weight,
         },
         settings=tuple(set_ or ()),
-        command=(context.obj or {}).get("command", ""),
     )
     with speaking(json) as output:
-        run = run_training(flags, output.console)
+        run = run_training(
+            flags,
+            output.console,
+            resume=resume,
+            tensorboard=tensorboard,
+            checkpoint_seconds=checkpoint_seconds,
+            command=typed(context),
+        )
         show_run(run, output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -40,7 +39,7 @@ _FLAGS = {  # of the options whose flag is not their name
 
 @dataclass(frozen=True, kw_only=True)
 class Flags:
-    """The command line of `irene train`; None is a flag that was not given."""
+    """What is trained and how, of the command line of `irene train` and `irene tune`; None is a flag not given."""
 
     method: str
     data: str | None
@@ -54,25 +53,24 @@ class Flags:
     seed: int
     device: str
     out: Path | None
-    resume: bool
-    tensorboard: bool
-    checkpoint_seconds: float
     loop: Mapping[str, Any]  # by the name of the option, dotted where it lies within another
     own: Mapping[str, Any]
     settings: tuple[str, ...]
-    command: str
 
 
-def run_training(flags: Flags, console: Console) -> Run:
+def run_training(
+    flags: Flags, console: Console, *, resume: bool, tensorboard: bool, checkpoint_seconds: float, command: str
+) -> Run:
     """Train as the flags say; a mistake in them leaves no trace on the disk."""
-    if flags.data is None:
-        raise OptionError("give the data to train on, for example --data digits (`irene data` lists what there is)")
+    spec = data_spec(flags)
     method = find_method(flags.method)
     own = method_options(method, flags)
-    loop = loop_options(flags, PAPER_LOOP if getattr(own, "recipe", None) == "paper" else LoopOptions())
+    loop = loop_options(flags, own)
     options = train_options(method, flags)
-    out = flags.out or default_out(flags)
-    data = load_data(flags.data, target=flags.target, task=flags.task, root=flags.root)
+    if resume and flags.out is None:
+        raise OptionError("--resume needs the directory of the interrupted run: give --out")
+    out = flags.out or default_out(flags.method, spec, flags.seed)
+    data = load_data(spec, target=flags.target, task=flags.task, root=flags.root)
     with nothing_left_of(out):
         try:
             run = train_run(
@@ -82,17 +80,24 @@ def run_training(flags: Flags, console: Console) -> Run:
                 options=options,
                 loop=loop,
                 method_options=own,
-                resume=flags.resume,
+                resume=resume,
                 console=console,
-                tensorboard=flags.tensorboard,
-                checkpoint_seconds=flags.checkpoint_seconds,
+                tensorboard=tensorboard,
+                checkpoint_seconds=checkpoint_seconds,
             )
         except KeyboardInterrupt:
             console.print(f"go on with the same command and --resume --out {out}", markup=False, highlight=False)
             raise
     if leads() and "command" not in run.manifest:
-        run.note_command(flags.command)
+        run.note_command(command)
     return run
+
+
+def data_spec(flags: Flags) -> str:
+    """The name of the data, which has to be given."""
+    if flags.data is None:
+        raise OptionError("give the data to train on, for example --data digits (`irene data` lists what there is)")
+    return flags.data
 
 
 def method_options(method: Method, flags: Flags) -> Any:
@@ -103,8 +108,9 @@ def method_options(method: Method, flags: Flags) -> Any:
     return given_options.apply(method.options(), given, method.name)
 
 
-def loop_options(flags: Flags, base: LoopOptions) -> LoopOptions:
-    """How each member is trained: the base, with what was given."""
+def loop_options(flags: Flags, own: Any) -> LoopOptions:
+    """How each member is trained: as the paper does where the method's own options say so, with what was given."""
+    base = PAPER_LOOP if getattr(own, "recipe", None) == "paper" else LoopOptions()
     given = _given(flags.loop)
     if flags.loop["optimizer.kind"] == "adam":
         given.setdefault("optimizer.lr", ("--lr", str(ADAM_LR)))
@@ -123,11 +129,7 @@ def _given(flags: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 def train_options(method: Method, flags: Flags) -> TrainOptions:
     """What is trained: members, backbones, seed and device."""
-    if flags.backbone is not None and flags.backbones is not None:
-        raise OptionError("give --backbone for all members or --backbones for each, not both")
-    named = given_options.names(flags.backbones or flags.backbone)
-    if flags.backbone is not None and len(named) != 1:
-        raise OptionError(f"--backbone takes one name, got {flags.backbone!r}: use --backbones for several")
+    named = given_options.backbones(flags.backbone, flags.backbones)
     if method.members is not None and flags.members not in (None, method.members):
         raise OptionError(f"{method.name} always has {method.members} member, got --members {flags.members}")
     several = len(named) if len(named) > 1 else TrainOptions.members
@@ -140,16 +142,12 @@ def train_options(method: Method, flags: Flags) -> TrainOptions:
     )
 
 
-def default_out(flags: Flags) -> Path:
+def default_out(method: str, spec: str, seed: int) -> Path:
     """runs/METHOD-DATA-seedN, with a number behind it if that is taken.
 
     Processes under torchrun all come to the same name: none is taken before all of them have met.
     """
-    if flags.resume:
-        raise OptionError("--resume needs the directory of the interrupted run: give --out")
-    source = flags.data or ""
-    short = Path(source.partition(":")[2]).stem if ":" in source else source
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{flags.method}-{short}-seed{flags.seed}")
+    name = given_options.folder_name(method, spec, f"seed{seed}")
     path, number = Path("runs") / name, 2
     while path.exists():
         path, number = Path("runs") / f"{name}-{number}", number + 1

@@ -8,13 +8,12 @@ from typing import Annotated
 import typer
 
 from irene.cli.output import speaking
-from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
+from irene.cli.params import ENSEMBLE, LOOP, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
 
-SEARCH, LOOP = "Search", "Training of each member"
+SEARCH = "Search"
 
 
 def tune(
-    context: typer.Context,
     data: Source = None,
     target: Target = None,
     task: TaskName = None,
@@ -99,9 +98,6 @@ def tune(
         seed=seed,
         device=device,
         out=out,
-        resume=True,
-        tensorboard=False,
-        checkpoint_seconds=15.0,
         loop={
             "epochs": epochs,
             "batch_size": batch_size,
@@ -110,7 +106,6 @@ def tune(
         },
         own={"cost": cost, "cost_unit": cost_unit, "recipe": recipe},
         settings=tuple(set_ or ()),
-        command=(context.obj or {}).get("command", ""),
     )
     with speaking(json) as output:
         tuned = run_search(flags, trials=trials, workers=workers, validation=validation, console=output.console)

@@ -10,10 +10,8 @@ from irene.cli.loading import load_data
 from irene.cli.options import share_or_count
 from irene.cli.output import Output
 from irene.cli.tables import pairs
-from irene.cli.training import PAPER_LOOP, Flags, loop_options, method_options, train_options
-from irene.errors import OptionError
+from irene.cli.training import Flags, data_spec, loop_options, method_options, train_options
 from irene.training.methods import find_method
-from irene.training.options import LoopOptions
 from irene.training.study import load_optuna
 from irene.training.trial import TuneOptions
 from irene.training.tune import Tuned, tune
@@ -21,17 +19,17 @@ from irene.training.tune import Tuned, tune
 
 def run_search(flags: Flags, *, trials: int, workers: int, validation: str | None, console: Console) -> Tuned:
     """Search as the flags say."""
-    if flags.data is None or flags.out is None:
-        raise OptionError("give the data to train on, for example --data digits (`irene data` lists what there is)")
+    spec = data_spec(flags)
+    assert flags.out is not None  # it has a default
     load_optuna()  # without it nothing is begun
     method = find_method(flags.method)
     own = method_options(method, flags)
     return tune(
-        load_data(flags.data, target=flags.target, task=flags.task, root=flags.root),
+        load_data(spec, target=flags.target, task=flags.task, root=flags.root),
         flags.out,
         options=TuneOptions(trials=trials, workers=workers, validation=share_or_count(validation, "--validation")),
         train=train_options(method, flags),
-        loop=loop_options(flags, PAPER_LOOP if own.recipe == "paper" else LoopOptions()),
+        loop=loop_options(flags, own),
         own=own,
         console=console,
     )

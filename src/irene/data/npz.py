@@ -12,14 +12,14 @@ from irene.data.arrays import from_arrays
 from irene.data.like import Like
 from irene.data.samples import Data
 from irene.data.targets import Array
-from irene.errors import DataError
+from irene.errors import DataError, first_line
 from irene.types import Task
 
 
 def from_npz(path: str | Path, *, task: Task | None = None, seed: int = 0, like: Like | None = None) -> Data:
     """Data from the arrays of a .npz file; an array `classes` may name the classes."""
     path = Path(path)
-    arrays = _read(path)
+    arrays = read_npz(path)
     apart = "x_train" in arrays
     x, y = ("x_train", "y_train") if apart else ("x", "y")
     missing = [key for key in (x, y) if key not in arrays]
@@ -42,13 +42,14 @@ def from_npz(path: str | Path, *, task: Task | None = None, seed: int = 0, like:
     )
 
 
-def _read(path: Path) -> dict[str, Array]:
+def read_npz(path: Path, *, only: str | None = None) -> dict[str, Array]:
+    """The arrays of a .npz file by their names; with `only`, no other is read, and it may not be there."""
     if not path.is_file():
         raise DataError(f"{path} is not a file: expected a .npz file")
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path} is not a .npz file, or it is cut short: write it with numpy.savez")
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
+            return {name: archive[name] for name in archive.files if only in (None, name)}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} cannot be read: {error}".replace("\n", " ")) from error
+        raise DataError(f"{path} cannot be read as a .npz file: {first_line(error)}") from error

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from irene import metrics
 from irene.bank import Bank
@@ -150,13 +149,3 @@ def utility(evaluation: Evaluation, evaluations: Sequence[Evaluation]) -> float:
         single=single.figures["accuracy"],
         average=average.figures["accuracy"],
     )
-
-
-def gain_over(evaluation: Evaluation, other: Evaluation) -> tuple[float, float, float]:
-    """Accuracy minus the other's on the same samples, with its 95 % bootstrap interval."""
-    right, rights = (_right(one) for one in (evaluation, other))
-    return metrics.paired_bootstrap(right, rights)
-
-
-def _right(evaluation: Evaluation) -> Tensor:
-    return (evaluation.prediction.labels == evaluation.bank.targets).double()

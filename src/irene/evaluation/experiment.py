@@ -13,7 +13,7 @@ from rich.console import Console
 from irene.data import Data
 from irene.devices import pick_device
 from irene.errors import OptionError
-from irene.evaluation.jobs import Job, Outcome, Source
+from irene.evaluation.jobs import Job, Outcome, Source, loaded
 from irene.evaluation.ray_tasks import RayTasks
 from irene.evaluation.schedule import Pool, run_jobs
 from irene.evaluation.workers import Workers, default_workers
@@ -101,7 +101,7 @@ class Experiment:
 
     def jobs(self, variants: Sequence[Variant]) -> list[Job]:
         """All the runs, seed by seed, whether they are there or not."""
-        loop = self.loop or default_loop(self._data())
+        loop = self.loop or default_loop(loaded(self.data))
         return [self._job(variant, seed, loop, variants) for seed in range(self.seeds) for variant in variants]
 
     def _job(self, variant: Variant, seed: int, loop: LoopOptions, variants: Sequence[Variant]) -> Job:
@@ -123,14 +123,11 @@ class Experiment:
             members_of=None if like is None else out / like.folder(seed),
         )
 
-    def _data(self) -> Data:
-        return self.data.load() if isinstance(self.data, Source) else self.data
-
     def _pool(self, jobs: int) -> Pool:
         device = pick_device(self.device)
         if self.ray:
             return RayTasks(gpus=int(device.type == "cuda"))
-        workers = self.workers or default_workers(device, self._data())
+        workers = self.workers or default_workers(device, loaded(self.data))
         # Whatever jobs are left, each has as many threads: they decide the last digits, and a resumed run has the same.
         threads = max(1, torch.get_num_threads() // workers) if device.type == "cpu" else None
         return Workers(min(workers, jobs), threads=threads)

@@ -36,6 +36,11 @@ def _load(source: Source) -> Data:
     return load(source.spec, target=source.target, task=source.task, root=source.root)
 
 
+def loaded(data: Source | Data) -> Data:
+    """The data itself, however it was given."""
+    return data.load() if isinstance(data, Source) else data
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Job:
     """One training: a method on data with a seed, into a folder."""
@@ -55,7 +60,7 @@ class Job:
     def is_done(self) -> bool:
         """Whether it was done before; other runs in its folder are an error."""
         return is_trained(
-            self.method, self._data(), self.folder, options=self.options, loop=self.loop, method_options=self.own
+            self.method, loaded(self.data), self.folder, options=self.options, loop=self.loop, method_options=self.own
         )
 
     def run(self) -> Run:
@@ -63,7 +68,7 @@ class Job:
         shared = self.members_of
         return train(
             self.method,
-            self._data(),
+            loaded(self.data),
             self.folder,
             options=self.options,
             loop=self.loop,
@@ -71,9 +76,6 @@ class Job:
             resume=True,
             members_of=Run.open(shared) if shared is not None and _is_finished(shared) else None,
         )
-
-    def _data(self) -> Data:
-        return self.data.load() if isinstance(self.data, Source) else self.data
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.facts import facts, learning
 from irene.evaluation.figures import Series
 from irene.evaluation.page import Page
+from irene.evaluation.table import gain
+from irene.evaluation.table_files import written_gain
 from irene.files import write_atomically
 from irene.halting.policies import Margin
-from irene.numbers import NONE, milliseconds, plain, si
+from irene.numbers import milliseconds, plain, si
 from irene.pictures import COLOURS
 from irene.run import Run
 
@@ -102,7 +104,7 @@ def _table(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) 
             shown[1:1] = [f"{values['rmse']:.4g}", f"{values['mae']:.4g}", f"{values['r2']:.3f}"]
         if compared:
             rival = _rival(one, evaluations)
-            shown += [_gain(one, rival) if rival else NONE, plain(evaluate.utility(one, evaluations))]
+            shown += [written_gain(gain([one], [rival]) if rival else None), plain(evaluate.utility(one, evaluations))]
         rows.append(shown)
     page.table(("run", *quality, "members", "FLOPs", "ms", *last), rows)
     sizes = " and ".join(sorted({f"{len(one.bank):,}" for one in evaluations}))
@@ -119,11 +121,6 @@ def _table(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) 
 def _rival(evaluation: Evaluation, evaluations: Sequence[Evaluation]) -> Evaluation | None:
     average = evaluate.reference(evaluations, "average", evaluation)
     return None if average is evaluation else average
-
-
-def _gain(evaluation: Evaluation, rival: Evaluation) -> str:
-    mean, low, high = (100 * value for value in evaluate.gain_over(evaluation, rival))
-    return f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
 def _frontier(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) -> None:

@@ -50,7 +50,7 @@ def cells(table: Table, row: Row) -> list[Cell]:
             shown.append(Cell(_utility(row.utility), best=best))
         else:
             shown.append(_cell(name, row.figures[name], best))
-    return [*shown, Cell(_gain(row.gain))]
+    return [*shown, Cell(written_gain(row.gain))]
 
 
 def note(table: Table) -> str:
@@ -157,7 +157,8 @@ def _utility(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 1000 else plain(value)
 
 
-def _gain(gain: Gain | None) -> str:
+def written_gain(gain: Gain | None) -> str:
+    """A gain in points, or in % of squared error, with its interval; a dash where there is none."""
     if gain is None:
         return NONE
     mean, low, high = (100 * value for value in (gain.mean, gain.low, gain.high))

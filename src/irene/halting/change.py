@@ -17,7 +17,7 @@ from irene.halting.features import (
     step_features,
 )
 from irene.halting.linear import logistic
-from irene.halting.policy import Policy, State, Step
+from irene.halting.policy import Policy, State, Step, needs_classes
 from irene.halting.rule import Aggregation
 
 
@@ -63,8 +63,7 @@ class ChangePredictor(Policy):
         return start_features("classification", batch, steps, device)
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
-        if step.task != "classification":
-            raise OptionError("the change policy needs class probabilities: for regression use cost-to-go or spread")
+        needs_classes(self.name, step.task)
         features_BF, state = step_features(self.features, step, state)
         if step.index + 1 == self.steps:  # after the last member nothing can change
             return torch.ones_like(features_BF[:, 0]), state

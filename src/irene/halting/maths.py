@@ -29,14 +29,6 @@ def halting_distribution(h_BT: Tensor) -> Tensor:
     return h_BT * survival(h_BT)
 
 
-def prefix_mean(y_BTK: Tensor, weights_T: Tensor | None = None) -> Tensor:
-    """(B, T, K): the ensemble answer for every possible halting step (Eq. 7), members weighted if asked."""
-    if weights_T is None:
-        weights_T = torch.ones(y_BTK.shape[1], dtype=y_BTK.dtype, device=y_BTK.device)
-    weights_1T1 = weights_T.to(y_BTK)[None, :, None]
-    return (weights_1T1 * y_BTK).cumsum(1) / weights_1T1.cumsum(1)
-
-
 def running_ensemble(y_BTK: Tensor, S_BT: Tensor) -> Tensor:
     """(B, T, K): at every step the mean of the members so far, each weighted by S(i) (Eq. 9)."""
     weights_BT1 = S_BT[:, :, None]

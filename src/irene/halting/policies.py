@@ -9,12 +9,7 @@ import torch
 from torch import Tensor
 
 from irene.errors import OptionError
-from irene.halting.policy import Policy, State, Step
-
-
-def _needs_classes(policy: Policy, step: Step) -> None:
-    if step.task != "classification":
-        raise OptionError(f"the {policy.name} policy needs class probabilities: for regression use selector or spread")
+from irene.halting.policy import Policy, State, Step, needs_classes
 
 
 def top_two_margin(probs_BK: Tensor) -> Tensor:
@@ -52,7 +47,7 @@ class Confidence(Policy):
         super().__init__(threshold)
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
-        _needs_classes(self, step)
+        needs_classes(self.name, step.task)
         return step.mean_BK.max(1).values, state
 
 
@@ -65,7 +60,7 @@ class Margin(Policy):
         super().__init__(threshold)
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
-        _needs_classes(self, step)
+        needs_classes(self.name, step.task)
         return top_two_margin(step.mean_BK), state
 
 
@@ -78,7 +73,7 @@ class Entropy(Policy):
         super().__init__(threshold)
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
-        _needs_classes(self, step)
+        needs_classes(self.name, step.task)
         return relative_entropy_score(step.mean_BK), state
 
 
@@ -98,7 +93,7 @@ class Agreement(Policy):
         return {"votes": torch.full((batch, steps), -1, dtype=torch.int64, device=device)}
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
-        _needs_classes(self, step)
+        needs_classes(self.name, step.task)
         votes_BT = cast_vote(state["votes"], step)
         confidence_B, answer_B = step.mean_BK.max(1)
         return (votes_BT == answer_B[:, None]).sum(1) + _less_than_one(confidence_B), {"votes": votes_BT}
@@ -132,7 +127,7 @@ class Patience(Policy):
         return {"answer": integers - 1, "unchanged": integers}
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
-        _needs_classes(self, step)
+        needs_classes(self.name, step.task)
         confidence_B, answer_B = step.mean_BK.max(1)
         unchanged_B = torch.where(answer_B == state["answer"], state["unchanged"] + 1, 0)
         return unchanged_B + _less_than_one(confidence_B), {"answer": answer_B, "unchanged": unchanged_B}
@@ -156,7 +151,7 @@ class Window(Policy):
         return {"recent": torch.zeros(batch, self.width, device=device)}
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
-        _needs_classes(self, step)
+        needs_classes(self.name, step.task)
         newest_B1 = step.mean_BK.max(1).values[:, None]
         recent_BW = torch.cat([state["recent"][:, 1:], newest_B1], 1)
         return recent_BW.sum(1) / min(step.index + 1, self.width), {"recent": recent_BW}
@@ -223,5 +218,5 @@ class Oracle(Policy):
         return {"labels": self.labels.to(device)}
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
-        _needs_classes(self, step)
+        needs_classes(self.name, step.task)
         return (step.mean_BK.argmax(1) == state["labels"]).to(step.mean_BK.dtype), state

@@ -28,6 +28,14 @@ class Step:
     mean_BK: Tensor  # the ensemble's answer so far
 
 
+def needs_classes(policy: str, task: Task) -> None:
+    """Refuse values where a policy looks at the probabilities of classes."""
+    if task != "classification":
+        raise OptionError(
+            f"the {policy} policy needs class probabilities: for regression use spread, cost-to-go or selector"
+        )
+
+
 class Policy(nn.Module, ABC):
     """Gives each sample a halting score at each step; a sample stops once its score reaches `threshold`.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from difflib import get_close_matches
 from typing import Any
 
 from torch import Tensor
@@ -25,6 +24,7 @@ from irene.halting.policies import (
 from irene.halting.policy import Policy
 from irene.halting.selector import Selector
 from irene.halting.skipping import Router
+from irene.models.names import near
 
 POLICIES: dict[str, type[Policy]] = {
     policy.name: policy
@@ -53,11 +53,9 @@ def describe(policy: Policy) -> dict[str, Any]:
 
 
 def policy_class(name: str) -> type[Policy]:
-    """The policy of that name; an error that names the nearest one if there is none."""
+    """The policy of that name; an error that names those near it if there is none."""
     if name not in POLICIES:
-        near = get_close_matches(name, POLICIES, n=1)
-        hint = f", did you mean {near[0]}?" if near else ""
-        raise OptionError(f"unknown policy {name!r}{hint} (there are: {', '.join(sorted(POLICIES))})")
+        raise OptionError(f"unknown policy {name!r}{near(name, POLICIES)} (there are: {', '.join(sorted(POLICIES))})")
     return POLICIES[name]
 
 

@@ -6,6 +6,7 @@ The plain loop, the replay of a bank and the engines all call `Rule.step`; the e
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,11 @@ class Aggregation:
     def equal(cls, members: int) -> Aggregation:
         """The plain mean of the members used (Eq. 7)."""
         return cls((1.0,) * members, (1.0,) * members)
+
+    def members(self, order: Iterable[int]) -> Aggregation:
+        """That of some of the members, in another order."""
+        columns = list(order)
+        return Aggregation(tuple(self.weights[i] for i in columns), tuple(self.temperatures[i] for i in columns))
 
     def observe(self, t: int, output_BHK: Tensor, sum_BK: Tensor, task: Task) -> tuple[Step, Tensor]:
         """Add the raw output of member t (counted from 0) to the weighted sum; what a policy may see of it."""
@@ -76,7 +82,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Rule:
-    """A policy, an aggregation and the number of members: all that decides when a sample stops."""
+    """A policy, an aggregation and the task: all that decides when a sample stops."""
 
     policy: Policy
     aggregation: Aggregation

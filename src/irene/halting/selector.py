@@ -62,10 +62,6 @@ class Selector(Policy):
             "task": self.task,
         }
 
-    @property
-    def parameter_count(self) -> int:
-        return sum(parameter.numel() for parameter in self.parameters())
-
     @torch.no_grad()
     def standardise(self, features_NTF: Tensor) -> None:
         """Set the mean and spread that features are scaled by, from samples no member was trained on."""

@@ -19,7 +19,7 @@ from irene.halting.policies import relative_entropy_score, top_two_margin
 from irene.halting.policy import Policy, State, Step
 from irene.halting.rule import Aggregation, sound_scores
 from irene.models.member import as_heads
-from irene.types import Prediction, Task
+from irene.types import Prediction
 
 _MOST_MEMBERS = 8  # the estimates are a table over pairs of sets
 _FEATURES = 4
@@ -134,12 +134,6 @@ class Router(Policy):
         alone_BT = alone_BT.masked_fill((best_B[:, None] & self.bits_T) == 0, -torch.inf)
         score_B = torch.where(best_rate_B.isinf(), 0.0, -best_rate_B)  # all have run: nothing more to gain
         return Choice(mean_BK, sound_scores(score_B, mean_BK), alone_BT.argmax(1)), state
-
-
-def check_task(task: Task) -> None:
-    """Refuse values, which have no margin to route by."""
-    if task != "classification":
-        raise OptionError("the skipping policy needs class probabilities: for regression use cost-to-go or spread")
 
 
 def _add(member_B: Tensor, logits_BK: Tensor, aggregation: Aggregation, state: State) -> State:

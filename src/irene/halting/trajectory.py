@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from irene.errors import OptionError
+from irene.halting.policy import needs_classes
 from irene.halting.rule import Rule
-from irene.halting.skipping import Router, check_task, follow
+from irene.halting.skipping import Router, follow
 from irene.types import Prediction, Task
 
 
@@ -93,6 +94,14 @@ class Trajectory:
         )
 
 
+def first_scores(scores_NT: Tensor) -> Tensor:
+    """(N,) the scores of the first step that gives every sample one; none where no step does."""
+    finite_T = scores_NT.isfinite().all(0)
+    if not bool(finite_T.any()):
+        return scores_NT.new_empty(0)
+    return scores_NT[:, int(finite_T.to(torch.uint8).argmax())]
+
+
 def nearest(costs_M: Tensor, asked: float) -> int:
     """Index of the mean cost that is nearest to the one asked for, the first of equals."""
     return int((costs_M - asked).abs().argmin())
@@ -105,7 +114,7 @@ def trajectory(rule: Rule, outputs_NTHK: Tensor) -> Trajectory:
     if steps != rule.steps:
         raise OptionError(f"the rule is for {rule.steps} members and the outputs are of {steps}")
     if isinstance(rule.policy, Router):
-        check_task(rule.task)
+        needs_classes(rule.policy.name, rule.task)
         return Trajectory(rule.task, *follow(rule.policy, rule.aggregation, outputs_NTHK))
     state = rule.start(samples, width, outputs_NTHK.device)
     scores, means = [], []

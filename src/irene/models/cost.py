@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -20,29 +19,17 @@ _WARM_UP = 2
 _LEAST_SECONDS, _MOST_REPEATS = 0.1, 100  # a short run is easily disturbed
 
 
-def measure_cost(
-    member: Callable[[Tensor], Any],
-    sample_inputs: Tensor,
-    *,
-    device: torch.device | str | None = None,
-    repeats: int = 5,
-) -> Cost:
+def measure_cost(member: Callable[[Tensor], Any], sample_inputs: Tensor, *, repeats: int = 5) -> Cost:
     """Parameters, FLOPs per sample and milliseconds per sample of a member at this batch size.
 
-    The time is the median of `repeats` synchronised runs after a warm-up, more where they are short, on `device` or
-    where the member is.
-    FLOPs count a multiply-add as two. A callable that is no module has neither parameters nor FLOPs to count.
+    The time is the median of `repeats` synchronised runs on the member's device after a warm-up, of more where they are
+    short. FLOPs count a multiply-add as two. A callable that is no module has neither parameters nor FLOPs to count.
     """
     if repeats < 1 or len(sample_inputs) < 1:
         raise OptionError(
             f"cost needs at least 1 repeat and 1 sample, got {repeats} repeats and {len(sample_inputs)} samples"
         )
-    home = _device_of(member, sample_inputs)
-    target = home if device is None else torch.device(device)
-    inputs = sample_inputs.to(target)
-    if isinstance(member, nn.Module) and target != home:
-        member = copy.deepcopy(member).to(target)  # the caller's member stays where it is
-
+    inputs = sample_inputs.to(_device_of(member, sample_inputs))
     parameters, flops = 0, 0.0
     with torch.no_grad(), _evaluating(member):
         if isinstance(member, nn.Module):

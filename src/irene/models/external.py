@@ -9,7 +9,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from irene.errors import MissingExtraError, OptionError
+from irene.errors import MissingExtraError, OptionError, first_line
 from irene.models.names import near
 
 Factory = Callable[[tuple[int, ...]], nn.Module]
@@ -43,8 +43,7 @@ def adapt(module: object, name: str, shape: tuple[int, ...]) -> tuple[nn.Module,
         try:
             found = backbone.eval()(torch.zeros(1, *shape))
         except (RuntimeError, ValueError, TypeError, AssertionError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise OptionError(f"backbone {name!r} cannot take inputs of shape {shape}: {reason}") from error
+            raise OptionError(f"backbone {name!r} cannot take inputs of shape {shape}: {first_line(error)}") from error
     for part, mode in training.items():
         part.training = mode
     if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != 1:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irene.errors import DataError, MissingExtraError, OptionError
+from irene.errors import DataError, MissingExtraError, OptionError, first_line
 
 _DTYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -52,9 +52,7 @@ class OnnxFile:
     def __call__(self, inputs: Tensor) -> Tensor:
         rows = inputs.detach().cpu().numpy().astype(self.dtype, copy=False)
         answer = torch.from_numpy(self._run(rows)).to(inputs.device)
-        if self.log:
-            return answer.clamp_min(torch.finfo(torch.float32).eps).log()
-        return answer
+        return log_probabilities(answer) if self.log else answer
 
     def _run(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         size = self.batch or max(len(rows), 1)
@@ -66,6 +64,11 @@ class OnnxFile:
             (answer,) = self.session.run([self.output], {self.input: np.ascontiguousarray(padded)})
             parts.append(np.asarray(answer, np.float32)[: len(part)])
         return np.concatenate(parts)
+
+
+def log_probabilities(probs: Tensor) -> Tensor:
+    """What stands for logits where a model answers with probabilities; one of zero is as small as float32 tells."""
+    return probs.clamp_min(torch.finfo(torch.float32).eps).log()
 
 
 def _open(path: Path) -> Any:
@@ -81,8 +84,7 @@ def _open(path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(path, providers=[name for name in _PROVIDERS if name in available])
     except Exception as error:  # ONNX Runtime has a class for each reason and no common one that it publishes
-        reason = str(error).strip().partition("\n")[0]
-        raise DataError(f"{path}: ONNX Runtime cannot open it ({reason}); export it again") from error
+        raise DataError(f"{path}: ONNX Runtime cannot open it ({first_line(error)}); export it again") from error
 
 
 def self_contained(path: Path) -> bytes:

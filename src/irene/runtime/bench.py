@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from irene.cascade import Cascade
-from irene.errors import IreneError, OptionError
+from irene.errors import IreneError, OptionError, first_line
 from irene.halting.policy import Policy
 from irene.halting.rule import Rule
 from irene.halting.trajectory import nearest, trajectory
@@ -85,7 +85,7 @@ def bench(
         except (IreneError, RuntimeError) as error:  # RuntimeError: torch misses a compiler
             if skip is None:
                 raise
-            skip(name, str(error).partition("\n")[0])
+            skip(name, first_line(error))
             continue
         for batch in options.batches:
             for row in _measure(cascade, backends, inputs, batch, options):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from irene.errors import OptionError
 from irene.models.member import as_heads
+from irene.models.onnx_file import log_probabilities
 from irene.runtime.backend import Backend, Precision, check_precision
 from irene.runtime.export.graphs import Signature, as_onnx
 
@@ -45,9 +46,7 @@ class GraphBackend(Backend):
 
     def run(self, inputs: Tensor) -> Tensor:
         answer = torch.from_numpy(self.answer(inputs.to(self.signature.type).contiguous().numpy()))
-        if self.signature.log:
-            answer = answer.clamp_min(torch.finfo(torch.float32).eps).log()
-        return as_heads(answer)
+        return as_heads(log_probabilities(answer) if self.signature.log else answer)
 
     @abstractmethod
     def answer(self, rows: NDArray[Any]) -> NDArray[Any]:

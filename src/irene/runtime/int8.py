@@ -89,9 +89,12 @@ def _rows(inputs: Tensor) -> NDArray[Any]:
         raise OptionError(
             f"int8 takes its ranges from inputs: give some hundreds that no member was trained on, got {len(inputs)}"
         )
-    # Spread over all of them: data often comes sorted by class.
-    chosen = np.linspace(0, len(inputs) - 1, min(len(inputs), MOST_INPUTS)).round().astype(np.int64)
-    return inputs.cpu().numpy()[chosen]
+    return inputs.cpu().numpy()[enough_of(len(inputs))]
+
+
+def enough_of(samples: int) -> NDArray[np.int64]:
+    """Which of so many samples ranges are taken from: spread over all of them, as data often comes sorted by class."""
+    return np.linspace(0, samples - 1, min(samples, MOST_INPUTS)).round().astype(np.int64)
 
 
 def _batches(rows: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:

@@ -26,23 +26,6 @@ def shares(features_NF: Tensor) -> Tensor:
     return (parts_NF[:, seen] / total_F[seen]).float()
 
 
-def diversity(shares_NF: Tensor, chosen_N: Tensor) -> Tensor:
-    """The diversity of a set of samples, in units of samples: N for all of them, and more than its size for a few."""
-    samples, features = shares_NF.shape
-    return (chosen_N.float() @ shares_NF).sqrt().sum() * (samples / features)
-
-
-def assignment_value(value_NT: Tensor, shares_NF: Tensor, chosen_NT: Tensor, *, intra: float, inter: float) -> Tensor:
-    """What the greedy choice maximises; inter-member diversity is averaged over the partners of a member."""
-    members = value_NT.shape[1]
-    total = value_NT[chosen_NT].sum()
-    for i in range(members):
-        total = total + intra * diversity(shares_NF, chosen_NT[:, i])
-        for j in range(i):
-            total = total + inter / (members - 1) * diversity(shares_NF, chosen_NT[:, i] | chosen_NT[:, j])
-    return total
-
-
 @torch.no_grad()
 def assign(
     value_NT: Tensor,

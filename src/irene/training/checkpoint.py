@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import load
 from torch import Tensor
 
 from irene.errors import RunError
 from irene.files import write_atomically, write_json
+from irene.tensor_files import save_tensors
 
 _SECONDS = "seconds.json"
 
@@ -52,8 +53,7 @@ class Checkpoints:
         """Keep what a stage ended with and forget its checkpoint."""
         if self.folder is None:
             return
-        content = {key: value.detach().contiguous().cpu() for key, value in tensors.items()}
-        write_atomically(self._finished_path(stage), save(content))
+        save_tensors(self._finished_path(stage), tensors)
         self.keep_seconds()
         self._running_path(stage).unlink(missing_ok=True)
 

@@ -24,6 +24,7 @@ from irene.training.objective import Objective, Supervised
 from irene.training.options import OptimizerOptions
 from irene.training.selecting import Price, expected_terms
 
+SELECTOR_BATCH = 512  # samples of the evidence in each step
 RANK_SHARE = 0.5  # of each batch on which a member is compared with the ensemble before it
 Earlier = Callable[[Batch], Tensor]  # (B, t - 1, H, K) outputs of the members before this one on a batch
 
@@ -96,7 +97,6 @@ class JointObjective(Objective):
         evidence: Evidence,
         price: Price,
         answer: Callable[[nn.Module], Tensor] | None,
-        batch_size: int = 512,
     ) -> None:
         self.member = member
         self.companion: Selector = selector
@@ -105,7 +105,7 @@ class JointObjective(Objective):
         self.evidence = evidence
         self.price = price
         self.answer = answer  # the member's outputs on the evidence as it is now; None: they are there already
-        self.batch_size = min(batch_size, len(evidence))
+        self.batch_size = min(SELECTOR_BATCH, len(evidence))
 
     def begin_epoch(self, model: nn.Module) -> None:
         if self.answer is not None:

@@ -54,13 +54,13 @@ class Training:
             return None
         return losses.error_unit(self.splits.train.targets).to(self.device)
 
-    def new_member(self, index: int, *, heads: int = 1, outputs: int | None = None, name: str = "member") -> Member:
+    def new_member(self, index: int, *, heads: int = 1, name: str = "member") -> Member:
         """A fresh member number `index` (from 0), with the weights its seed gives."""
         data, train = self.splits.data, self.splits.train
         spec = MemberSpec(
             backbone=self.backbones[index],
             shape=data.shape,
-            outputs=data.outputs if outputs is None else outputs,
+            outputs=data.outputs,
             heads=heads,
         )
         sample = train.inputs if train.inputs is not None else train.read(range(min(len(train), 2048)))

@@ -42,7 +42,7 @@ class LoopOptions:
 
     `batch_size` is the global batch: under torchrun each process takes its share of it. Precision `auto` is
     bf16 autocast where the device computes it fast (CUDA), fp32 elsewhere. `compile` runs the model through
-    torch.compile; on CUDA the whole step then becomes one CUDA graph.
+    torch.compile. With or without it, on CUDA the whole step of a single process is one CUDA graph.
     """
 
     epochs: int = 20

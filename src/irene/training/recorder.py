@@ -30,7 +30,6 @@ class Recorder:
     ) -> None:
         self.path = path
         self.console = console or Console(quiet=True)
-        self._progress: Progress | None = None
         self._writer: Any = None
         if tensorboard is not None:
             try:

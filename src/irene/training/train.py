@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import platform
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 
-from irene import __version__
 from irene.bank import Bank
 from irene.data import Data, load, split
 from irene.data.samples import Samples
@@ -29,6 +26,7 @@ from irene.metrics import figures_of
 from irene.mixture import gate_weights
 from irene.models import MemberSpec, build
 from irene.run import LOCK, Run, check_free
+from irene.run_manifest import environment
 from irene.training.checkpoint import Checkpoints
 from irene.training.distributed import World, world
 from irene.training.loop import Loop, TakenStage, Watch
@@ -220,14 +218,7 @@ def _begin(path: Path, about: dict[str, Any], resume: bool, lock: ExitStack) -> 
         )
     if _found(path, about, resume) is not None:
         return
-    environment = {
-        "irene": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "commit": _git_commit(),
-        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    Run.create(path, {**as_json(about), "environment": environment})
+    Run.create(path, {**as_json(about), "environment": {**environment(), "commit": _git_commit()}})
 
 
 def _found(path: Path, about: dict[str, Any], resume: bool) -> Run | None:

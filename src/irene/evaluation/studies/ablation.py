@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from irene.errors import RunError
+from irene.evaluation.evaluate import quality_name
 from irene.evaluation.experiment import Variant
 from irene.evaluation.studies.study import Data, Own, Study
 from irene.evaluation.table import Row, make_table
@@ -54,7 +55,7 @@ def measure(runs: Sequence[Run]) -> Data:
     if len(rows) < len(table.rows):
         kinds = ", ".join(row.name for row in table.rows)
         raise RunError(f"the runs of an ablation differ in the parts left out and their seed alone, got: {kinds}")
-    quality = "accuracy" if table.task == "classification" else "rmse"
+    quality = quality_name(table.task)
     return {
         "data": table.data,
         "task": table.task,

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from irene.errors import IreneError, MissingExtraError, OptionError
+from irene.errors import IreneError, MissingExtraError, OptionError, first_line
 from irene.files import write_atomically
 from irene.models.onnx_file import OnnxFile
 
@@ -74,9 +74,8 @@ def trace(member: Callable[[Tensor], Tensor], inputs: Tensor) -> ExportedProgram
     except IreneError:  # of a member of ours, which says what is wrong
         raise
     except Exception as error:  # torch.export lets through whatever the module's own code raises
-        reason = str(error).strip().partition("\n")[0]
         raise OptionError(
-            f"{type(member).__name__} cannot be turned into a graph for batches of any size ({reason}): "
+            f"{type(member).__name__} cannot be turned into a graph for batches of any size ({first_line(error)}): "
             "run it with torch"
         ) from error
 

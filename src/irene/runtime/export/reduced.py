@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from irene.bank import Bank, collect
@@ -16,7 +15,7 @@ from irene.errors import CalibrationError, DataError, RunError
 from irene.point import OperatingPoint
 from irene.run import Run
 from irene.runtime.graph_backend import GraphBackend
-from irene.runtime.int8 import MOST_INPUTS
+from irene.runtime.int8 import enough_of
 from irene.runtime.quantise import change
 from irene.runtime.recalibrate import recalibrate, replay
 
@@ -60,8 +59,7 @@ def reduce(
                 raise
             left_out[point.name] = str(error)
     points = [point for point in points if point.name not in left_out]
-    spread = np.linspace(0, len(samples) - 1, min(len(samples), MOST_INPUTS)).round().astype(int)
-    inputs = samples.read(spread.tolist()).to(torch.float32)
+    inputs = samples.read(enough_of(len(samples)).tolist()).to(torch.float32)
     used = sorted({member for point in points for member in point.members}) or range(len(members))
     backends = {member: backend.load(members[member], inputs, precision="int8") for member in used}
     loader = Loader(samples, batch_size=256, device="cpu", shuffle=False)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -112,7 +113,7 @@ def test_a_bank_whose_parts_do_not_fit_is_refused(make_bank: Callable[..., Bank]
         Bank(**{**fields, "gates": torch.ones(5, 2)})
     outputs = fields["outputs"].clone()
     outputs[2, 1, 0, 0] = torch.nan
-    with pytest.raises(OptionError, match="NaN or infinite"):
+    with pytest.raises(OptionError, match="NaN or infinity"):
         Bank(**{**fields, "outputs": outputs})
 
 
@@ -191,3 +192,57 @@ def test_probabilities_are_not_taken_for_logits() -> None:
 def test_a_task_that_is_none_is_refused() -> None:
     with pytest.raises(OptionError, match="task must be one of classification, regression"):
         Bank.from_arrays(torch.randn(5, 2, 3), torch.zeros(5), task="regresion")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64, np.int8, np.int32, bool])
+def test_labels_may_be_of_any_integer_type(dtype: Any) -> None:
+    labels = np.array([0, 1, 1, 0, 1])
+    bank = Bank.from_arrays(torch.randn(5, 2, 3), labels.astype(dtype))
+    assert bank.targets.dtype == torch.int64
+    assert bank.targets.tolist() == labels.tolist()
+
+
+def test_members_that_change_their_inputs_give_the_bank_of_their_answers() -> None:
+    def changing(batch: Tensor) -> Tensor:
+        return halves(batch.mul_(0.5))
+
+    inputs, labels = torch.randn(50, 3), torch.randint(2, (50,))
+    given = inputs.clone()
+    cascade = Cascade([changing, changing], Margin(0.3))
+    bank = Bank.of(cascade, given, labels)
+    assert torch.equal(given, inputs)
+    assert torch.equal(bank.outputs[:, :, 0], halves(inputs * 0.5)[:, None].expand(-1, 2, -1))
+    assert torch.equal(bank.replay(Margin(0.3)).probs, cascade.predict(given).probs)
+
+
+def test_members_that_use_memory_again_give_the_bank_of_their_answers() -> None:
+    memory = torch.zeros(50, 2)
+
+    def in_memory(batch: Tensor) -> Tensor:
+        return memory[: len(batch)].copy_(halves(batch))
+
+    inputs, labels = torch.randn(50, 3), torch.randint(2, (50,))
+    bank = Bank.of(Cascade([in_memory, in_memory]), inputs, labels, batch_size=8)
+    assert torch.equal(bank.outputs[:, :, 0], halves(inputs)[:, None].expand(-1, 2, -1))
+
+
+def test_the_member_and_the_sample_that_are_not_finite_are_named() -> None:
+    outputs = torch.zeros(6, 3, 2)
+    outputs[2, 1, 0], outputs[5, 0, 1] = -torch.inf, torch.nan
+    with pytest.raises(
+        OptionError, match=r"member 2 gave NaN or infinity for sample 2, the first of 2 such: leave them out"
+    ):
+        Bank.from_arrays(outputs, torch.zeros(6, dtype=torch.int64))
+
+
+def test_what_targets_were_expected_is_said() -> None:
+    with pytest.raises(OptionError, match="from 0 to 0, got 0 to 1: return two logits for two classes"):
+        Bank.from_arrays(torch.randn(4, 2, 1), torch.tensor([0, 1, 0, 1]))
+    with pytest.raises(OptionError, match="for classes give their indices as whole numbers"):
+        Bank.from_arrays(torch.randn(4, 2, 3), torch.tensor([0.0, 1.0, 2.0, 1.0]), task="regression")
+
+
+def test_the_path_of_a_file_may_be_text(tmp_path: Path, make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(20)
+    bank.save(str(tmp_path / "bank.safetensors"))
+    assert torch.equal(Bank.load(str(tmp_path / "bank.safetensors")).outputs, bank.outputs)

@@ -67,7 +67,7 @@ def test_values_are_targets_of_regression() -> None:
         (OUTPUTS, LABELS / 2, "classification", "use task regression"),
         (OUTPUTS, np.zeros((6, 2)), "regression", "3 outputs a member need as many target values"),
         (OUTPUTS, np.full((6, 3), np.nan), "regression", "finite"),
-        (OUTPUTS * np.inf, LABELS, "classification", "cannot hold NaN or infinite outputs"),
+        (OUTPUTS * np.inf, LABELS, "classification", "gave NaN or infinity for sample 0, the first of"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(outputs: Any, targets: Any, task: Any, message: str) -> None:

@@ -248,6 +248,12 @@ def test_the_units_of_targets_do_not_matter(method: str) -> None:
         assert members == pytest.approx(found[0][1], abs=0.05)
 
 
+def test_values_too_large_to_learn_are_refused() -> None:
+    x, y = curve()
+    with pytest.raises(DataError, match=r"y must fit float32, got values up to .*e\+\d+: scale them down"):
+        IreneRegressor("average", epochs=1, device="cpu").fit(x, y * 1e200)
+
+
 def test_a_regressor_of_several_values() -> None:
     x, y = curve()
     both = np.stack([y, -y / 1000], 1)

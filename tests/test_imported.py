@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from irene.bank import Bank
 from irene.data import Data
-from irene.errors import OptionError, RunError
+from irene.errors import DataError, OptionError, RunError
 from irene.files import locked
 from irene.imported import IMPORTED, import_members, import_outputs
 from irene.run import Run
@@ -58,6 +58,13 @@ def test_members_that_take_whole_numbers(tmp_path: Path) -> None:
     assert (run.manifest["data"]["shape"], run.manifest["data"]["classes"]) == ([4], ["a", "b", "c", "d"])
     images = torch.tensor([[0, 9, 0, 0], [0, 0, 0, 255]], dtype=torch.uint8)
     assert run.cascade().predict(images).labels.tolist() == [1, 3]
+
+
+def test_samples_that_are_no_whole_numbers_are_refused(blobs: Data, tmp_path: Path) -> None:
+    path = write_model(tmp_path / "bytes.onnx", np.eye(5)[:, :3], TensorProto.UINT8)
+    with pytest.raises(DataError, match="takes whole numbers"):
+        import_members([path], tmp_path / "run", data=blobs)
+    assert not (tmp_path / "run").exists()
 
 
 def test_outputs(make_bank: Callable[..., Bank], tmp_path: Path) -> None:

@@ -73,6 +73,8 @@ def test_builds_the_cascade_that_was_calibrated(
     assert not members[2].asked  # it comes too late for 9 ms
     with pytest.raises(CalibrationError, match="needs members 0 to 1, got 1"):
         point.cascade(members[:1])
+    with pytest.raises(CalibrationError, match="got 3 members and costs for 1: give one for each"):
+        point.cascade(members, bank.costs[:1])
 
 
 def test_takes_the_models_that_a_cascade_takes() -> None:

@@ -58,8 +58,14 @@ class Bank:
             raise OptionError(f"a bank of {members} members needs as many costs, got {len(self.costs)}")
         if self.gates is not None and self.gates.shape != (samples, members):
             raise OptionError(f"a bank's gates are (samples, members), got {tuple(self.gates.shape)}")
-        if not bool(self.outputs.isfinite().all()):
-            raise OptionError("a bank cannot hold NaN or infinite outputs: look at the members that gave them")
+        spoilt_NT = ~self.outputs.isfinite().flatten(2).all(2)
+        if bool(spoilt_NT.any()):
+            sample, member = spoilt_NT.nonzero()[0].tolist()
+            count = int(spoilt_NT.any(1).sum())
+            raise OptionError(
+                f"a bank holds finite outputs, and member {member + 1} gave NaN or infinity for sample {sample}, the "
+                f"first of {count} such: leave them out, or raise probabilities of 0 before their logarithm"
+            )
 
     def __len__(self) -> int:
         return len(self.outputs)
@@ -182,13 +188,13 @@ class Bank:
         except OptionError as error:
             raise DataError(f"{path}: {error}") from error
 
-    def save(self, path: Path, *, dtype: torch.dtype = torch.float32) -> str:
+    def save(self, path: str | Path, *, dtype: torch.dtype = torch.float32) -> str:
         """Write the bank as one safetensors file and return its SHA-256."""
         tensors = {"outputs": self.outputs.to(dtype), "targets": self.targets, "ids": self.ids}
         if self.gates is not None:
             tensors["gates"] = self.gates
         header = {"task": self.task, "costs": [cost.to_dict() for cost in self.costs], "about": self.about}
-        return write_with_header(path, "bank", header, tensors)
+        return write_with_header(Path(path), "bank", header, tensors)
 
     @classmethod
     def load(cls, path: str | Path) -> Bank:
@@ -216,7 +222,10 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
         values_NK = targets.to(torch.float32)
         values_NK = values_NK.unsqueeze(1) if values_NK.ndim == 1 else values_NK
         if values_NK.ndim != 2 or values_NK.shape[1] != width:
-            raise OptionError(f"{width} outputs a member need as many target values, got shape {tuple(targets.shape)}")
+            raise OptionError(
+                f"{width} outputs a member need as many target values, got shape {tuple(targets.shape)}: for classes "
+                "give their indices as whole numbers, in an integer type"
+            )
         if not bool(values_NK.isfinite().all()):
             raise OptionError("targets must be finite numbers, got NaN or infinity: leave such samples out")
         return values_NK
@@ -225,11 +234,13 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
             f"targets of classification are (samples,) class indices, got shape {tuple(targets.shape)} of "
             f"{targets.dtype}: use task regression for values"
         )
+    targets = targets.to(torch.int64)  # torch compares no unsigned integers of more than 8 bits
     if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < width:
+        two = ": return two logits for two classes, such as 0 and the one you have" if width == 1 else ""
         raise OptionError(
-            f"class indices must be from 0 to {width - 1}, got {int(targets.min())} to {int(targets.max())}"
+            f"class indices must be from 0 to {width - 1}, got {int(targets.min())} to {int(targets.max())}{two}"
         )
-    return targets.to(torch.int64)
+    return targets
 
 
 def mix(outputs_NTHK: Tensor, gates_NT: Tensor, task: Task) -> Prediction:
@@ -258,7 +269,8 @@ def outputs_of(cascade: Cascade, batches: Iterable[Tensor]) -> Tensor:
     columns: list[list[Tensor]] = [[] for _ in cascade.members]
     for inputs in batches:
         for number, (member, column) in enumerate(zip(cascade.members, columns, strict=True), start=1):
-            output_BHK = as_heads(member(inputs)).float().cpu()
+            # Copies, as in `Cascade.predict`: a member may change what it is given, and answer in memory it uses again.
+            output_BHK = as_heads(member(inputs.clone())).to("cpu", torch.float32, copy=True)
             column.append(output_BHK)
             found, expected = tuple(output_BHK.shape), (len(inputs), *columns[0][0].shape[1:])
             if found != expected:

@@ -229,7 +229,10 @@ class IreneRegressor(RegressorMixin, _Ensemble):  # type: ignore[misc]  # scikit
     def fit(self, X: Any, y: Any) -> Self:
         """Train the ensemble on samples X with values y, (N,) or (N, K)."""
         X, y = validate_data(self, X, y, allow_nd=True, multi_output=True, y_numeric=True, ensure_min_samples=2)
-        values = torch.from_numpy(np.asarray(y, dtype=np.float32).reshape(len(y), -1))
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused below
+            values = torch.from_numpy(np.asarray(y, dtype=np.float32).reshape(len(y), -1))
+        if not bool(values.isfinite().all()):
+            raise DataError(f"y must fit float32, got values up to {np.abs(y).max():.3g}: scale them down")
         self.n_outputs_ = values.shape[1]
         self._train(X, values, "regression", tuple(f"target{i}" for i in range(self.n_outputs_)))
         return self

@@ -56,6 +56,9 @@ def import_members(
     example = _example(members[0], data)
     classes = _class_names(members, example, labels, data, found_task)
     notes = _take_logarithms(members, example, found_task)
+    if labels is None and found_task == "classification" and not all(name.isdecimal() for name in classes):
+        shown = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
+        notes.append(f"the outputs are taken for the classes of the data in this order: {shown}; --labels says another")
     contents = [self_contained(path) for path in paths]
     costs = tuple(measure_cost(member, example) for member in members)
     parts: dict[str, Samples] = {}
@@ -171,9 +174,14 @@ def _class_names(
             found = as_heads(member(example[:2])).shape[2]
         except OptionError as error:
             raise OptionError(f"{member.path}: {error}") from None
+        except DataError:  # which names it
+            raise
         except Exception as error:  # ONNX Runtime has a class for each reason and no common one that it publishes
             shape = tuple(example.shape[1:])
-            raise DataError(f"{member.path}: does not take samples of shape {shape} ({first_line(error)})") from error
+            tried = "samples" if data is not None else "noise"
+            remedy = "" if data is not None else "; give samples that it takes with --data"
+            why = first_line(error)
+            raise DataError(f"{member.path}: does not take {tried} of shape {shape} ({why}){remedy}") from error
         if width is not None and found != width:
             raise OptionError(f"{member.path}: answers with {found} outputs and {members[0].path} with {width}")
         width = found

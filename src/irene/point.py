@@ -54,6 +54,8 @@ class OperatingPoint:
         """
         if max(self.members) >= len(members):
             raise CalibrationError(f"this point needs members 0 to {max(self.members)}, got {len(members)} members")
+        if costs is not None and len(costs) != len(members):
+            raise CalibrationError(f"got {len(members)} members and costs for {len(costs)}: give one for each")
         used, task = as_members([members[i] for i in self.members], self.task)
         return Cascade(
             used,

@@ -224,6 +224,8 @@ def test_what_cannot_be_calibrated_is_refused(make_bank: Callable[..., Bank]) ->
             fit_policy(asked_of, "margin", **wish)
     with pytest.raises(CalibrationError, match="nearest possible is 3"):
         fit_policy(bank, "never", cost=1.5)
+    with pytest.raises(OptionError, match=r"a policy is a name, such as margin, .* got the class Margin"):
+        fit_policy(bank, Margin, cost=1.5)  # type: ignore[arg-type]
     assert fit_policy(bank.rows(torch.arange(10)), "margin", max_drop=0.5).data["samples"] == 10
 
 

@@ -60,6 +60,13 @@ def test_risk_and_latency_need_right_and_wrong_answers() -> None:
     Target(cost=1.5).check_task("regression")
 
 
+def test_a_drop_of_all_samples_is_a_forgotten_percent() -> None:
+    with pytest.raises(OptionError, match=r"max_drop is a share of samples, such as 0\.005 .* got 1$"):
+        Target(max_drop=1).check_task("classification")
+    Target(max_drop=0.5).check_task("classification")
+    Target(max_drop=1.5).check_task("regression")  # of the squared error, which may well double
+
+
 def test_what_was_asked_is_written_down() -> None:
     assert Target(cost=1.3).to_dict() == {"cost": 1.3, "unit": "members"}
     assert json.dumps(Target(cost=np.float32(1.5)).to_dict()) == '{"cost": 1.5, "unit": "members"}'

@@ -135,6 +135,9 @@ def test_without_data_it_predicts_and_says_what_calibration_needs(
     assert "give other samples with --data" in irene("calibrate", out, "--cost", "1.3").mistake
     point = irene("calibrate", out, "--cost", "1.3", "--data", f"npz:{data}", "--json").json["point"]
     assert point["data"]["samples"] == 480
+    said = irene("calibrate", out, "--cost", "1.3", "--data", f"npz:{data}").out
+    assert f"irene evaluate {out} --point calibrated --data SPEC" in said
+    assert "has no test samples: give labelled samples with --data" in irene("evaluate", out).mistake
 
 
 def test_labels_say_which_output_a_class_is(irene: Irene, models: list[Path], tmp_path: Path) -> None:
@@ -149,6 +152,8 @@ def test_labels_say_which_output_a_class_is(irene: Irene, models: list[Path], tm
     assert right["test"]["accuracy"] > 0.6
     wrong = irene("import", models[1], "--data", spec, "--out", tmp_path / "other", "--json").json
     assert wrong["test"]["accuracy"] < 0.5  # in alphabetical order, for want of a better one
+    assert right["notes"] == []
+    assert "in this order: ant, bee, cat, dog; --labels says another" in wrong["notes"][0]
     evaluated = irene("evaluate", tmp_path / "run", "--data", spec, "--json").json["test"]
     assert evaluated["accuracy"] == pytest.approx(right["test"]["accuracy"])
 

@@ -233,6 +233,21 @@ def test_an_onnx_file_gets_its_own_dtype(tmp_path: Path) -> None:
     np.testing.assert_allclose(as_member(path)(torch.full((2, 4), 7.0)), np.full((2, 4), 7.0))
 
 
+@pytest.mark.parametrize("wrong", [0.5, -1.0, 256.0, float("nan")])
+def test_an_onnx_file_of_whole_numbers_refuses_others(tmp_path: Path, wrong: float) -> None:
+    path = write_onnx(tmp_path / "model.onnx", np.eye(4), dtype=TensorProto.UINT8)
+    with pytest.raises(
+        DataError, match=r"model.onnx: takes whole numbers \(uint8\), got inputs .* scale and round them"
+    ):
+        as_member(path)(torch.tensor([[0.0, 1.0, 2.0, wrong]]))
+
+
+def test_values_of_an_onnx_file_stay_values_whatever_they_are_called(tmp_path: Path) -> None:
+    path = write_onnx(tmp_path / "model.onnx", np.eye(4), output="probability_of_rain")
+    cascade = Cascade.from_members([path], task="regression")
+    np.testing.assert_allclose(cascade.predict(X).values, X, atol=1e-6)
+
+
 def test_probabilities_of_an_onnx_file_become_logits(tmp_path: Path) -> None:
     path = write_onnx(tmp_path / "model.onnx", np.eye(4) * 100, output="output_probability", before="Softmax")
     logits = as_member(path)(as_batch(X))

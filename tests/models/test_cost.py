@@ -73,6 +73,12 @@ def test_leaves_the_member_as_it_was() -> None:
         assert torch.equal(value, before[name]), name
 
 
+def test_leaves_the_inputs_as_they_were() -> None:
+    inputs = torch.ones(4, 3)
+    measure_cost(lambda batch: batch.mul_(0.5), inputs)
+    assert torch.equal(inputs, torch.ones(4, 3))
+
+
 def test_modes_are_put_back_after_an_error() -> None:
     member = build(MemberSpec(backbone="mlp", shape=(64,), outputs=2), seed=0).train()
     with pytest.raises(DataError):

@@ -167,7 +167,8 @@ def test_as_heads() -> None:
     ("rows", "expected"),
     [
         ([[0.2, 0.8], [1.0, 0.0]], True),
-        ([[0.2, 0.8], [0.5, 0.502]], False),
+        ([[0.2, 0.8], [0.5, 0.504]], True),  # as coarse as bfloat16 makes them
+        ([[0.2, 0.8], [0.5, 0.51]], False),
         ([[0.2, 0.8], [1.1, -0.1]], False),
         ([[0.2, 0.8], [float("nan"), 1.0]], False),
         ([[1.0], [1.0]], False),  # of one class it says nothing
@@ -177,3 +178,10 @@ def test_as_heads() -> None:
 def test_probabilities_are_known_by_their_sums(rows: list[list[float]], expected: bool) -> None:
     assert are_probabilities(torch.tensor(rows)) is expected
     assert not are_probabilities(torch.tensor(rows).log())
+
+
+@pytest.mark.parametrize("outputs", [2, 10, 1000])
+def test_probabilities_in_half_precision_are_known_too(outputs: int) -> None:
+    probs = torch.randn(2000, outputs, generator=torch.Generator().manual_seed(0)).mul(3).softmax(1)
+    for dtype in (torch.float16, torch.bfloat16):
+        assert are_probabilities(probs.to(dtype).float())

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import onnx
 import pytest
 import torch
+from onnx import TensorProto, helper
 from torch import Tensor
 
 from irene.cascade import Cascade
 from irene.errors import OptionError
 from irene.halting.policies import Margin, Never
 from irene.models import MemberSpec, build
+from irene.models.onnx_file import OnnxFile
 from irene.runtime.backend import Backend, load_backends
-from irene.runtime.bench import BenchOptions, at_cost, bench, default_backends, hardware, random_inputs
+from irene.runtime.bench import BenchOptions, at_cost, bench, default_backends, hardware, noise_for, random_inputs
 from irene.runtime.bench_loops import Alone, Whole
 from irene.runtime.bench_picture import bench_picture, growth_picture
 from irene.runtime.growth import growth
@@ -133,3 +138,19 @@ def test_defaults_and_hardware() -> None:
     for options in ({"batches": (0,)}, {"batches": ()}, {"samples": 0}, {"seconds": -1.0}):
         with pytest.raises(OptionError):
             BenchOptions(**options)
+
+
+def test_noise_is_what_members_take(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Cast", ["x"], ["logits"], to=TensorProto.FLOAT)],
+        "numbers as they are",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, ["batch", 5])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 5])],
+    )
+    path = tmp_path / "bytes.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    takes_bytes = Cascade([OnnxFile(path)])
+    noise = noise_for(takes_bytes, (5,), 40, CPU)
+    assert len(takes_bytes.predict(noise)) == 40
+    assert len(noise.unique()) > 2
+    assert torch.equal(noise_for(cascade(), (5,), 40, CPU), random_inputs((5,), 40, CPU))

@@ -182,6 +182,17 @@ def test_a_member_may_write_into_its_inputs(same: Same, side_by_side: bool) -> N
     same(engine.predict(inputs), cascade.predict(inputs))
 
 
+@pytest.mark.parametrize("engine", [Engine, Stream])
+def test_the_example_stays_as_it_is(engine: type[Engine | Stream]) -> None:
+    def member(inputs: Tensor) -> Tensor:
+        return inputs.mul_(0.5)[:, :3]
+
+    inputs = torch.randn(4, 5)
+    example = inputs.clone()
+    engine(Cascade([member, member], Margin(0.5)), example)
+    assert torch.equal(example, inputs)
+
+
 def test_it_goes_on_after_a_member_failed(same: Same) -> None:
     failing: list[int] = []
 

@@ -367,6 +367,14 @@ def test_the_loader_refuses_what_is_wrong(exported: Path, tmp_path: Path) -> Non
         load_irene.load(folder)
 
 
+def test_the_loader_refuses_what_whole_numbers_cannot_be() -> None:
+    member = load_irene._member(lambda rows: rows, {"dtype": "uint8", "log": False})
+    rows = np.array([[0.0, 7.0, 255.0]])
+    assert np.array_equal(member(rows)[:, 0], rows)
+    with pytest.raises(ValueError, match="whole numbers that fit uint8, got others"):
+        member(rows / 255)
+
+
 def test_the_loader_leaves_no_trace_of_an_import_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openvino", None)
     monkeypatch.delitem(sys.modules, "openvino_telemetry", raising=False)

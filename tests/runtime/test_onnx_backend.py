@@ -145,3 +145,19 @@ def test_a_member_that_trains_goes_on_training() -> None:
     member = make_member("mlp", (5,)).train()
     OnnxRuntime.load(member, torch.zeros(1, 5))
     assert member.training
+
+
+def test_a_file_of_whole_numbers_refuses_others(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.onnx"
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Cast", ["x"], ["logits"], to=onnx.TensorProto.FLOAT)],
+        "numbers as they are",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, ["batch", 3])],
+        [onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["batch", 3])],
+    )
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), path)
+    backend = OnnxRuntime.load(OnnxFile(path), torch.zeros(1, 3))
+    rows = torch.tensor([[0.0, 7.0, 255.0]])
+    assert torch.equal(backend.run(rows)[:, 0], rows)
+    with pytest.raises(DataError, match=r"takes whole numbers \(uint8\), got others"):
+        backend.run(rows / 255)

@@ -59,6 +59,10 @@ class Learner(NamedTuple):
 
 def fitter_of(policy: str | Fitter) -> Fitter:
     """What fits the policy of that name, or the function itself."""
+    if isinstance(policy, type):
+        raise OptionError(
+            f"a policy is a name, such as margin, a fitted one or a function, got the class {policy.__name__}"
+        )
     return partial(fit_named, policy) if isinstance(policy, str) else policy
 
 

@@ -74,7 +74,9 @@ class Target:
         return self.guaranteed or self.kind in ("p99", "risk")
 
     def check_task(self, task: Task) -> None:
-        """Refuse what has no meaning for values."""
+        """Refuse what has no meaning for values, or for classes."""
+        if task == "classification" and self.max_drop is not None and self.max_drop >= 1:
+            raise OptionError(f"max_drop is a share of samples, such as 0.005 for half a point; got {self.max_drop:g}")
         if task == "regression" and self.kind not in ("cost", "max_drop"):
             raise OptionError(f"{self.kind} needs right and wrong answers: for regression ask for cost or max_drop")
 

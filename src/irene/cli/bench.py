@@ -78,8 +78,8 @@ def bench(
         chosen |= {"backends": tuple(dict.fromkeys(backend))} if backend else {}
         options = benching.BenchOptions(**chosen)
         target = cost or usual_cost(run, point)
-        inputs = benching.random_inputs(tuple(run.manifest["data"]["shape"]), 64 if quick else 1024, picked)
         given = run.cascade(picked, point=point)
+        inputs = benching.noise_for(given, tuple(run.manifest["data"]["shape"]), 64 if quick else 1024, picked)
         cascade = benching.at_cost(able_to_cost(given, target), inputs, target)
         policy = cascade.rule.policy.name
         skipped: dict[str, str] = {}

@@ -19,7 +19,7 @@ from irene.halting.selector import Selector
 from irene.imported import IMPORTED, OUTPUTS
 from irene.point import OperatingPoint
 from irene.run import Run
-from irene.runtime.bench import random_inputs
+from irene.runtime.bench import noise_for
 from irene.runtime.latency import measure_latency
 from irene.training.afterwards import selector_fitter
 from irene.types import differ
@@ -59,8 +59,9 @@ def timed(run: Run, bank: Bank, device: str) -> Bank:
     if run.method == OUTPUTS:
         return bank
     where = pick_device(device)
-    sample = random_inputs(tuple(run.manifest["data"]["shape"]), 1, where)
-    return replace(bank, costs=measure_latency(run.cascade(where), sample))
+    cascade = run.cascade(where)
+    sample = noise_for(cascade, tuple(run.manifest["data"]["shape"]), 1, where)
+    return replace(bank, costs=measure_latency(cascade, sample))
 
 
 def fit_point(

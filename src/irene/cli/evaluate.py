@@ -33,7 +33,7 @@ def evaluate(
     from irene.cli.point_tables import summary
     from irene.cli.tables import every_figure
     from irene.devices import pick_device
-    from irene.errors import OptionError
+    from irene.errors import OptionError, RunError
     from irene.evaluation import evaluate as evaluation
     from irene.run import Run
 
@@ -43,6 +43,8 @@ def evaluate(
         if data is None:
             refuse_alone(target, task, root)
             split = split or "test"
+            if split == "test" and split not in run.manifest["banks"]:
+                raise RunError(f"{folder}: has no test samples: give labelled samples with --data")
             replayed = evaluation.evaluate(run, split, point=point)
             name, samples, shown = run.manifest["data"]["data"], len(replayed.bank), replayed.figures
         else:

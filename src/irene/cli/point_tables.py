@@ -17,7 +17,8 @@ from irene.run import Run
 def show_point(run: Run, point: OperatingPoint, output: Output) -> None:
     """Say what an operating point is expected to show."""
     table = pairs(_lines(point), title=f"operating point {point.name} of {run.path}, version {point.version}")
-    hint = f"irene evaluate {run.path} --point {point.name}"
+    data = "" if "test" in run.manifest["banks"] else " --data SPEC"
+    hint = f"irene evaluate {run.path} --point {point.name}{data}"
 
     def show(screen: Console) -> None:
         screen.print(table)

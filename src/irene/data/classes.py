@@ -25,7 +25,10 @@ def align_classes(data: Data, classes: Sequence[str]) -> Data:
     missing = [name for name in data.classes if name not in known]
     if missing:
         shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-        raise DataError(f"{data.name} has the class {missing[0]!r}, which is none of the {len(names)} known: {shown}")
+        raise DataError(
+            f"{data.name} has the class {missing[0]!r}, which is none of the {len(names)} known: {shown}; rename it, "
+            "or name the outputs of members that you import with --labels"
+        )
     place_K = torch.tensor([known[name] for name in data.classes])
 
     def moved(samples: Samples) -> Samples:

@@ -29,7 +29,11 @@ def as_members(models: Sequence[Any], task: Task | None = None) -> tuple[list[Ca
     if task and tasks - {task}:
         raise OptionError(f"the task is {task} and the scikit-learn members are for {tasks.pop()}: give only one kind")
     _check_classes([member for member in members if isinstance(member, Estimator)])
-    return members, task or (tasks.pop() if tasks else "classification")
+    found = task or (tasks.pop() if tasks else "classification")
+    for member in members:
+        if isinstance(member, OnnxFile) and found == "regression":
+            member.log = False  # a value may be called a probability, and is one all the same
+    return members, found
 
 
 def as_member(model: Any) -> Callable[[Tensor], Tensor]:

@@ -29,7 +29,7 @@ def measure_cost(member: Callable[[Tensor], Any], sample_inputs: Tensor, *, repe
         raise OptionError(
             f"cost needs at least 1 repeat and 1 sample, got {repeats} repeats and {len(sample_inputs)} samples"
         )
-    inputs = sample_inputs.to(_device_of(member, sample_inputs))
+    inputs = sample_inputs.to(_device_of(member, sample_inputs), copy=True)  # a member may change what it is given
     parameters, flops = 0, 0.0
     with torch.no_grad(), _evaluating(member):
         if isinstance(member, nn.Module):

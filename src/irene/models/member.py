@@ -93,7 +93,7 @@ def are_probabilities(outputs: Tensor) -> bool:
     """Whether every row of some outputs, over the last axis, is a distribution over two classes or more."""
     if outputs.numel() == 0 or outputs.shape[-1] < 2 or bool((outputs < 0).any()):
         return False
-    return bool(((outputs.sum(-1) - 1).abs() <= 1e-3).all())
+    return bool(((outputs.sum(-1) - 1).abs() <= 5e-3).all())  # as far as rounding to bfloat16 takes them
 
 
 def as_heads(answer: Any) -> Tensor:

@@ -49,8 +49,20 @@ class OnnxFile:
         name = self.output.lower()
         self.log = log if log is not None else "prob" in name and "log" not in name
 
+    @property
+    def whole(self) -> bool:
+        """Whether it takes whole numbers only."""
+        return np.issubdtype(self.dtype, np.integer)
+
     def __call__(self, inputs: Tensor) -> Tensor:
-        rows = inputs.detach().cpu().numpy().astype(self.dtype, copy=False)
+        given = inputs.detach().cpu().numpy()
+        with np.errstate(invalid="ignore"):
+            rows = given.astype(self.dtype, copy=False)
+        if self.whole and not np.array_equal(rows, given):  # pixels from 0 to 1 would all become 0
+            raise DataError(
+                f"{self.path}: takes whole numbers ({np.dtype(self.dtype).name}), got inputs from {given.min():g} to "
+                f"{given.max():g} that are not: scale and round them, pixels to 0 to 255"
+            )
         answer = torch.from_numpy(self._run(rows)).to(inputs.device)
         return log_probabilities(answer) if self.log else answer
 

@@ -20,6 +20,7 @@ from irene.halting.policy import Policy
 from irene.halting.rule import Rule
 from irene.halting.trajectory import nearest, trajectory
 from irene.models.member import as_heads
+from irene.models.onnx_file import OnnxFile
 from irene.runtime.backend import Backend, installed_backends, load_backends
 from irene.runtime.bench_loops import Alone, Whole
 from irene.runtime.engine import Engine, EngineOptions
@@ -130,6 +131,13 @@ def random_inputs(shape: tuple[int, ...], count: int, device: torch.device, *, s
     contrast = 80 * torch.rand(count, 1, 1, 1, generator=generator)
     level = 255 * torch.rand(count, shape[0], 1, 1, generator=generator)
     return (level + contrast * noise).clamp(0, 255).to(torch.uint8).to(device)
+
+
+def noise_for(cascade: Cascade, shape: tuple[int, ...], count: int, device: torch.device) -> Tensor:
+    """Raw inputs of no meaning that a cascade's members take: whole numbers where one takes no others."""
+    noise = random_inputs(shape, count, device)
+    whole = any(isinstance(member, OnnxFile) and member.whole for member in cascade.members)
+    return noise.abs().floor() if whole and noise.is_floating_point() else noise
 
 
 def hardware(device: torch.device) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irene.errors import OptionError
+from irene.errors import DataError, OptionError
 from irene.models.member import as_heads
 from irene.models.onnx_file import log_probabilities
 from irene.runtime.backend import Backend, Precision, check_precision
@@ -45,7 +45,11 @@ class GraphBackend(Backend):
         """From an ONNX file, quantised by the ranges that `inputs` show if there are some."""
 
     def run(self, inputs: Tensor) -> Tensor:
-        answer = torch.from_numpy(self.answer(inputs.to(self.signature.type).contiguous().numpy()))
+        rows = inputs.to(self.signature.type)
+        whole = rows is not inputs and not rows.is_floating_point()
+        if whole and not torch.equal(rows.to(inputs.dtype), inputs):
+            raise DataError(f"a member takes whole numbers ({self.signature.dtype}), got others: scale and round them")
+        answer = torch.from_numpy(self.answer(rows.contiguous().numpy()))
         return as_heads(log_probabilities(answer) if self.signature.log else answer)
 
     @abstractmethod

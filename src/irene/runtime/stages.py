@@ -286,7 +286,7 @@ class Stages:
     def _count_outputs(self, example: Tensor) -> int:
         """How many outputs the members have, told by the first."""
         rows = 1 if self.sizes is None else self.sizes[0]
-        inputs = example[:1].expand(rows, *example.shape[1:]).contiguous()
+        inputs = example[[0] * rows]  # a copy, as a member may change what it is given
         return as_heads(self.backends[0].run(inputs.to(self.backends[0].device))).shape[2]
 
     def _chained(self) -> Chain | None:

@@ -202,7 +202,10 @@ def _member(run: Callable[[Array], Any], entry: dict[str, Any]) -> Callable[[Arr
     """Raw inputs to logits or values (B, H, K) in float32."""
 
     def call(inputs: Array) -> Array:
-        answer = np.asarray(run(np.ascontiguousarray(inputs, entry["dtype"])), np.float32)
+        rows = np.ascontiguousarray(inputs, entry["dtype"])
+        if rows.dtype.kind in "iu" and not np.array_equal(rows, inputs):
+            raise ValueError(f"expected whole numbers that fit {rows.dtype}, got others: scale and round them")
+        answer = np.asarray(run(rows), np.float32)
         if entry["log"]:  # it answers with probabilities
             answer = np.log(np.maximum(answer, np.finfo(np.float32).eps))
         return answer[:, None] if answer.ndim == 2 else answer
@@ -364,11 +367,8 @@ def cost_to_go(policy: Policy, step: Step, memory: Memory) -> Array:
 
 
 def promise(policy: Policy, mean: Array, votes: Array) -> tuple[Array, Array]:
-    """Skipping: minus the best gain per cost that is still to be had, and the member to run for it.
-
-    A set of members is a number whose bit i stands for member i.
-    """
-    costs = np.array(policy.options["costs"])
+    """Skipping: minus the best gain per cost that is still to be had, and the member to run for it."""
+    costs = np.array(policy.options["costs"])  # in the number of a set of members, bit i stands for member i
     bits, sets = 2 ** np.arange(len(costs)), np.arange(2 ** len(costs))
     cost = ((sets[:, None] & bits) > 0) @ costs
     ran = ((votes >= 0) * bits).sum(1)

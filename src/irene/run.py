@@ -46,6 +46,7 @@ from irene.types import Cost, Task
 
 FORMAT = 1
 LOCK = "lock"  # the file that a process holds while it writes a run
+_BEGUN = re.compile(rf"{LOCK}|\.run\.json\.[0-9a-f]+")  # the lock, and drafts of run.json (see files.draft_of)
 _POINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # what is a file name everywhere
 
 
@@ -345,8 +346,8 @@ class Run:
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder in which something is already that is not a run's lock."""
-    if folder.exists() and (not folder.is_dir() or any(item.name != LOCK for item in folder.iterdir())):
+    """Refuse a folder in which something is already: more than a process leaves that is killed as it begins a run."""
+    if folder.exists() and (not folder.is_dir() or any(not _BEGUN.fullmatch(item.name) for item in folder.iterdir())):
         raise RunError(f"{folder}: exists already; give another folder (--out)")
 
 

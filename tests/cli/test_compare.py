@@ -109,6 +109,7 @@ def test_a_table_that_cannot_be_written_is_named(
         (("--methods", "all"), "--methods is for training"),
         (("--members", 2), "--members is for training"),
         (("--compile",), "--compile is for training"),
+        (("--heldout", "0.5"), "--heldout is for training"),
         (("--reference", "fge"), "no run is of the reference 'fge'"),
     ],
 )
@@ -126,6 +127,7 @@ def test_flags_that_mean_nothing_for_runs_that_exist(
         (("--data", "digits", "--set", "cost=1.5"), "METHOD.NAME=VALUE"),
         (("--data", "digits", "--set", "irene.coast=1.5"), "--set irene.coast is no option of irene"),
         (("--data", "digits", "--seeds", 0), "at least one seed"),
+        (("--data", "digits", "--members", 0), "at least one member, got 0"),
         (("--data", "digits", "--backbone", "cnn", "--backbones", "cnn,mlp"), "not both"),
         (("--data", "digits", "--backbone", "cnn,mlp"), "--backbone takes one name, got 'cnn,mlp'"),
         (("--data", "digitz"), "unknown data"),

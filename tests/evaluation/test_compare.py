@@ -108,3 +108,9 @@ def test_mistakes_show_before_anything_is_trained(
     with pytest.raises(OptionError, match=words):
         compare(make(blobs, tmp_path / "out"), methods, reference=reference)
     assert not (tmp_path / "out").exists()
+
+
+def test_options_of_a_method_that_is_not_compared_are_a_mistake(blobs: Data, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="options are given for irene, which is not among the methods compared"):
+        compare(make(blobs, tmp_path / "out"), ["single"], own={"irene": IreneOptions(cost=1.6)})
+    assert not (tmp_path / "out").exists()

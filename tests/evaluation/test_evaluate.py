@@ -123,6 +123,17 @@ def test_references_are_of_the_same_samples(runs: dict[str, Run]) -> None:
     assert reference([elsewhere, fewer, average], "average", irene) is average
 
 
+def test_references_are_of_the_same_seed_if_there_is_one(runs: dict[str, Run]) -> None:
+    average, irene = evaluate(runs["average"]), evaluate(runs["irene"])
+    second, third = (
+        replace(one, run=Run(one.run.path, {**one.run.manifest, "seed": seed}))
+        for one, seed in ((average, 1), (irene, 2))
+    )
+    assert reference([second, average, irene], "average", irene) is average
+    assert reference([average, second, irene], "average", second) is second
+    assert reference([second, average, third], "average", third) is second
+
+
 def test_labels_are_short_and_tell_runs_apart(runs: dict[str, Run]) -> None:
     irene = evaluate(runs["irene"])
 

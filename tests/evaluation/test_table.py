@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 import statistics
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -69,6 +70,24 @@ def test_runs_are_shown_at_operating_points_too(seeds: dict[str, list[Run]], tab
     assert not math.isnan(fast.utility)
     with pytest.raises(OptionError, match="none of the runs has an operating point 'slow'"):
         make_table(runs, points=("slow",))
+
+
+def test_a_point_may_have_fewer_members_with_one_seed(seeds: dict[str, list[Run]], tmp_path: Path) -> None:
+    """As where a time to answer in leaves no room for the last member."""
+    runs = [Run.open(shutil.copytree(run.path, tmp_path / run.path.name)) for run in seeds["average"][:2]]
+    for run, limit in zip(runs, (2.5, 9.0), strict=True):
+        costs = tuple(replace(cost, ms=1.0) for cost in run.costs)
+        run.save_point(fit_policy(replace(run.bank("heldout"), costs=costs), "margin", p99=limit, name="quick"))
+    assert [len(run.point("quick").members) for run in runs] == [2, 3]
+    row = make_table(runs, points=("quick",)).rows[1]
+    used = []
+    for run in runs:
+        point = run.point("quick")
+        bank = run.bank("test").members(point.members)
+        ran = bank.replay(point.policy, point.aggregation).members_used
+        used.append([float((ran == count).double().mean()) for count in (1, 2, 3)])
+    assert row.members == 3
+    assert row.used == pytest.approx(np.mean(used, axis=0))
 
 
 def test_mean_and_spread_over_seeds(table: Table, seeds: dict[str, list[Run]]) -> None:
@@ -210,6 +229,23 @@ def test_runs_that_differ_never_share_a_name(mixed: list[Run]) -> None:
         make_table(runs)
 
 
+def test_runs_that_held_out_more_samples_are_told_apart(blobs: Data, tmp_path: Path) -> None:
+    runs = [
+        train("single", blobs, tmp_path / str(count), options=TrainOptions(heldout=count, device="cpu"), loop=LOOP)
+        for count in (20, 60)
+    ]
+    rows = make_table(runs).rows
+    assert [row.name for row in rows] == ["single heldout=20", "single heldout=60"]
+    assert [row.seeds for row in rows] == [(0,), (0,)]
+
+
+def test_a_copy_is_not_another_seed(seeds: dict[str, list[Run]], tmp_path: Path) -> None:
+    run = seeds["single"][1]
+    copy = Run.open(shutil.copytree(run.path, tmp_path / "copy"))
+    with pytest.raises(RunError, match=r"single-1 and .*copy are of one kind and one seed, 1, and would count as two"):
+        make_table([*seeds["single"], copy])
+
+
 def test_runs_on_other_samples_cannot_be_compared(seeds: dict[str, list[Run]], regression_runs: list[Run]) -> None:
     with pytest.raises(RunError, match="not evaluated on the same samples"):
         make_table([seeds["single"][0], regression_runs[0]])
@@ -274,6 +310,14 @@ def test_the_best_is_marked_in_every_format() -> None:
     assert (lines[0]["used_1"], lines[0]["used_2"]) == ("0.75", "0.25")
     assert lines[1]["utility"] == lines[1]["gain_low"] == ""
     assert "1,234 test samples" in note(table)
+
+
+def test_what_nobody_measured_is_not_the_best() -> None:
+    """FLOPs of members that were brought along as files are not known."""
+    table = made_up()
+    unknown = replace(table.rows[0], figures={**table.rows[0].figures, "flops": Spread.of([0.0, 0.0])})
+    table = replace(table, rows=[unknown, table.rows[1]])
+    assert table.best("flops") == {"two|b"}
 
 
 def test_the_files_are_written(table: Table, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from irene.data.loader import Batch
@@ -318,13 +319,34 @@ def test_damaged_checkpoints_are_named(tmp_path: Path, make_loop: MakeLoop, blob
         loop.fit("m", make_member(blobs), CLASSES, blobs.train, options(5))
 
 
+def test_checkpoints_of_another_training_are_named(tmp_path: Path, make_loop: MakeLoop, blobs: Data) -> None:
+    """As another version of irene may have left them: whole files with other things in them."""
+    loop = make_loop(tmp_path)
+    with pytest.raises(TrainingError):
+        loop.fit("m", make_member(blobs), Exploding(good=1), blobs.train, options(5))
+    path = tmp_path / "stages" / "m.checkpoint.pt"
+    whole = torch.load(path, weights_only=True)
+    fewer = {key: value for key, value in whole.items() if key != "optimizers"}
+    narrow = {key: value[:1] if value.ndim else value for key, value in whole["modules"][0].items()}
+    for other in (fewer, {**whole, "modules": [narrow]}, {**whole, "modules": []}, [1, 2]):
+        torch.save(other, path)
+        with pytest.raises(RunError, match=r"m\.checkpoint\.pt: does not fit this training .*delete it and resume"):
+            loop.fit("m", make_member(blobs), CLASSES, blobs.train, options(5))
+    save_file({"model.other": torch.zeros(2)}, tmp_path / "stages" / "m.safetensors")
+    with pytest.raises(RunError, match=r"m\.safetensors: does not fit this training .*delete it and resume") as caught:
+        loop.fit("m", make_member(blobs), CLASSES, blobs.train, options(5))
+    assert "\n" not in str(caught.value)
+
+
 def test_lines_of_epochs_that_are_trained_again_are_dropped(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     recorder = Recorder(path)
     for stage, epoch in (("a", 0), ("a", 1), ("b", 0), ("b", 1)):
         recorder.write({"stage": stage, "epoch": epoch})
     with path.open("a") as file:
+        file.write('3\n{"stage": "b", "epoch": null}\n')  # no records of epochs
         file.write('{"stage": "b", "epo')  # cut off by a kill
+    path.write_bytes(path.read_bytes() + b"\xff")
     recorder.drop_after("b", 1)
     assert [(record["stage"], record["epoch"]) for record in lines(tmp_path)] == [("a", 0), ("a", 1), ("b", 0)]
     assert [file.name for file in tmp_path.iterdir()] == ["metrics.jsonl"]

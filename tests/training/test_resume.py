@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from irene.errors import RunError
+from irene.files import draft_of
 from irene.run import Run
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.train import TrainOptions, train
@@ -59,6 +60,16 @@ def kill_after(out: Path, epochs: int) -> None:
         process.kill()
         process.communicate()
     assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_killed_before_there_is_a_run(tmp_path: Path, resume: bool) -> None:
+    """What is left then are a lock and a part of run.json under another name."""
+    out = tmp_path / "killed"
+    out.mkdir()
+    (out / "lock").touch()
+    draft_of(out / "run.json").write_text('{"form')
+    assert train_here(out, resume=resume, loop=LoopOptions(epochs=1)).finished
 
 
 def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from irene import __version__
 from irene.data.samples import Data
-from irene.errors import IreneError, OptionError, TrainingError
+from irene.errors import IreneError, OptionError, RunError, TrainingError
 from irene.run import Run
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.train import TrainOptions, default_backbone, train
@@ -140,6 +140,15 @@ def test_a_mistake_is_named_and_leaves_nothing(
         train(settings["method"], settings["data"], tmp_path / "run", options=settings["options"], loop=LOOP)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_begun_by_a_version_with_fewer_options_is_told_apart(tmp_path: Path, blobs: Data) -> None:
+    """Also where what is new is None unless somebody asks for it."""
+    run = train("single", blobs, tmp_path / "run", options=ON_CPU, loop=LOOP)
+    del run.manifest["options"]["loop"]["clip"]
+    run.write()
+    with pytest.raises(RunError, match=r"was begun with options\.loop\.clip not set, and None was asked for"):
+        train("single", blobs, tmp_path / "run", options=ON_CPU, loop=LOOP, resume=True)
 
 
 def test_options_that_cannot_work_are_refused() -> None:

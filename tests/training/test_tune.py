@@ -37,9 +37,13 @@ def search(data: Data, out: Path, trials: int, **more: Any) -> Tuned:
     return tune(data, out, options=options, train=TRAIN, loop=LOOP, own=IreneOptions(cost=1.4))
 
 
-def states(data: Data, out: Path) -> list[str]:
+def trials(data: Data, out: Path) -> list[Any]:
     study = search_for(data, out, options=TuneOptions(validation=60), train=TRAIN, loop=LOOP).study()
-    return [one.state.name for one in study.trials]
+    return list(study.trials)
+
+
+def states(data: Data, out: Path) -> list[str]:
+    return [one.state.name for one in trials(data, out)]
 
 
 def test_the_best_run_is_kept_and_is_worth_what_is_said(blobs: Data, tmp_path: Path) -> None:
@@ -108,7 +112,11 @@ def test_an_interrupted_trial_goes_on_in_its_place(
     assert tuned.run == tmp_path / "trials" / "0"
     written = json.loads((tmp_path / "trials" / "0" / "run.json").read_text())
     assert written["status"] == "finished"
-    assert search(blobs, tmp_path, 2).trials == {"complete": 2, "fail": 1}  # it is not taken up once more
+    further = search(blobs, tmp_path, 2)
+    assert further.trials == {"complete": 2, "fail": 1}
+    assert Run.open(further.run).finished
+    rates = [one.params["selector_lr"] for one in trials(blobs, tmp_path) if one.state.name == "COMPLETE"]
+    assert len(set(rates)) == 2  # it is not taken up once more
 
 
 def test_member_one_is_trained_once(blobs: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +147,13 @@ def test_trials_that_diverge_do_not_end_the_search(
     with pytest.raises(TrainingError, match="no trial was trained to its end"):
         search(blobs, tmp_path, 2)
     assert states(blobs, tmp_path) == ["FAIL", "FAIL"]
+
+
+def test_a_mistake_does_not_bind_the_search(blobs: Data, tmp_path: Path) -> None:
+    options = TuneOptions(trials=1, validation=60)
+    with pytest.raises(ValueError, match="cannot be reached"):
+        tune(blobs, tmp_path, options=options, train=TRAIN, loop=LOOP, own=IreneOptions(cost=7.0))
+    assert search(blobs, tmp_path, 1).trials == {"complete": 1, "fail": 1}
 
 
 def test_side_by_side_in_one_study(blobs: Data, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def _trained(flags: Flags, methods: str | None, members: int | None, reference: 
     found = compare_methods(
         experiment,
         given_options.names(methods) or ("all",),
-        members=members or member_count(experiment, 3),
+        members=member_count(experiment, 3) if members is None else members,
         own=own_options(flags.settings),
         reference=reference,
     )

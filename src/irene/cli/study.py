@@ -111,7 +111,7 @@ def _answer(name: str, folders: list[Path], flags: Flags, members: int | None, o
         place = flags.out or Path("studies")
     else:
         experiment = make_experiment(flags, output.console)
-        count = members or member_count(experiment, chosen.members)
+        count = member_count(experiment, chosen.members) if members is None else members
         done = experiment.run(chosen.variants(count, own_options(flags.settings)))
         place = experiment.out / "studies"
         tell(done, output)

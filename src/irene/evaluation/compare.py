@@ -41,6 +41,9 @@ def compare(
         find_method(name)
     if reference is not None and reference not in names:
         raise OptionError(f"the reference must be one of the methods compared, got {reference!r}")
+    unused = [name for name in own or () if name not in names]
+    if unused:
+        raise OptionError(f"options are given for {unused[0]}, which is not among the methods compared: add it to them")
     variants = [Variant(method=name, members=members, own=(own or {}).get(name)) for name in names]
     done = experiment.run(variants)
     if not everything and done.left_out():

@@ -130,9 +130,10 @@ def same_samples(one: Evaluation, other: Evaluation) -> bool:
 
 
 def reference(evaluations: Sequence[Evaluation], method: str, like: Evaluation) -> Evaluation | None:
-    """The run of a method on the samples `like` was evaluated on, if there is one."""
-    fitting = (other for other in evaluations if other.run.method == method and same_samples(other, like))
-    return next(fitting, None)
+    """The run of a method on the samples `like` was evaluated on, if there is one: that of its seed before others."""
+    fitting = [other for other in evaluations if other.run.method == method and same_samples(other, like)]
+    same_seed = (other for other in fitting if other.run.manifest["seed"] == like.run.manifest["seed"])
+    return next(same_seed, fitting[0] if fitting else None)
 
 
 def utility(evaluation: Evaluation, evaluations: Sequence[Evaluation]) -> float:

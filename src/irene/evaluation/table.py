@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ FIGURES: dict[Task, tuple[str, ...]] = {
 # What the files say beyond what is shown: top-5 where there are five classes, AUROC of error detection and so on.
 MORE: dict[Task, tuple[str, ...]] = {"classification": ("top5", "brier", "error_auroc"), "regression": ("mse",)}
 HIGHER_IS_BETTER = frozenset({"accuracy", "r2", "utility"})
+UNKNOWN_IF_ZERO = frozenset({"flops", "ms"})  # nobody measured it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,8 @@ class Table:
     def best(self, figure: str) -> set[str]:
         """The names of the rows that are best in a figure; equal ones are all best."""
         values = {row.name: row.utility if figure == "utility" else row.figures[figure].mean for row in self.rows}
-        values = {name: value for name, value in values.items() if not math.isnan(value)}
+        unknown = 0.0 if figure in UNKNOWN_IF_ZERO else math.nan
+        values = {name: value for name, value in values.items() if not math.isnan(value) and value != unknown}
         choose = max if figure in HIGHER_IS_BETTER else min
         return {name for name, value in values.items() if math.isclose(value, choose(values.values()), rel_tol=1e-12)}
 
@@ -151,13 +154,20 @@ def make_table(
 def group(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
     """Evaluations by what was trained, whatever the seed; named by the method and, if need be, how it differs.
 
-    Those at an operating point are apart from the others.
+    Those at an operating point are apart from the others. Two of one kind with one seed are an error.
     """
     found: dict[tuple[str, str | None], list[Evaluation]] = {}
     for one in evaluations:
         about = one.run.manifest
-        key = json.dumps([about["method"], about["backbones"], about["options"]], sort_keys=True)
-        found.setdefault((key, one.point), []).append(one)
+        key = json.dumps([about["method"], about["backbones"], about["options"], _heldout(one.run)], sort_keys=True)
+        ones = found.setdefault((key, one.point), [])
+        twin = next((other for other in ones if _seed(other) == _seed(one)), None)
+        if twin is not None:
+            raise RunError(
+                f"{twin.run.path} and {one.run.path} are of one kind and one seed, {_seed(one)}, and would count as "
+                "two seeds: leave one of them out"
+            )
+        ones.append(one)
     named: dict[str, list[Evaluation]] = {}
     for name, ones in zip(_names([ones[0].run for ones in found.values()]), found.values(), strict=True):
         name += "" if ones[0].point is None else f" at {ones[0].point}"
@@ -182,7 +192,13 @@ def _names(runs: Sequence[Run]) -> list[str]:
 def _settings(run: Run) -> dict[str, str]:
     backbones = run.manifest["backbones"]
     kinds = backbones if len(set(backbones)) > 1 else backbones[:1]
-    return {"members": str(len(backbones)), "backbones": "+".join(kinds)} | flatten(run.manifest["options"])
+    known = {"members": str(len(backbones)), "backbones": "+".join(kinds), "heldout": str(_heldout(run))}
+    return known | flatten(run.manifest["options"])
+
+
+def _heldout(run: Run) -> int:
+    """How many samples its members did not see."""
+    return int(run.manifest["data"]["sizes"].get("heldout", 0))
 
 
 def _row(
@@ -196,11 +212,11 @@ def _row(
     return Row(
         name=name,
         method=ones[0].run.method,
-        members=ones[0].bank.steps,
+        members=max(one.bank.steps for one in ones),
         seeds=tuple(_seed(one) for one in ones),
         runs=tuple(str(one.run.path) for one in ones),
         figures={figure: Spread.of(one.figures[figure] for one in ones) for figure in known},
-        used=tuple(map(statistics.fmean, zip(*(one.figures["used"] for one in ones), strict=True))),
+        used=tuple(map(statistics.fmean, zip_longest(*(one.figures["used"] for one in ones), fillvalue=0.0))),
         utility=_utility(ones, averages) if task == "classification" else math.nan,
         gain=None if against is None else gain(ones, against),
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -15,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from irene.errors import RunError
+from irene.errors import RunError, first_line
 from irene.files import write_atomically, write_json
 from irene.tensor_files import save_tensors
 
@@ -66,6 +67,18 @@ class Checkpoints:
         except (RuntimeError, EOFError, ValueError, KeyError, UnpicklingError):
             raise RunError(f"{path}: damaged; delete it and resume to train that stage from its start") from None
         return state
+
+    @contextmanager
+    def fitting(self, stage: str, *, finished: bool) -> Iterator[None]:
+        """Name the file of a stage where what it holds does not fit the training, as that of another version."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, RuntimeError) as error:
+            path = self._finished_path(stage) if finished else self._running_path(stage)
+            reason = f"{type(error).__name__}: {first_line(error)}"
+            raise RunError(
+                f"{path}: does not fit this training ({reason}); delete it and resume to train that stage again"
+            ) from error
 
     def save(self, stage: str, state: dict[str, Any]) -> None:
         """Write the checkpoint of the running stage."""

@@ -69,7 +69,8 @@ class Loop:
         """Train a model in place; a stage that has finished before, here or in another run, is read back instead."""
         parts = {"model": model, "companion": objective.companion}
         if (tensors := self.checkpoints.finished(stage)) is not None:
-            _restore(tensors, parts, objective)
+            with self.checkpoints.fitting(stage, finished=True):
+                _restore(tensors, parts, objective)
         elif stage in self.taken:
             self._take(stage, model)
         else:
@@ -137,8 +138,9 @@ class Loop:
         state = self.checkpoints.running(stage)
         if state is None:
             return 0
-        stepper.load(state)
-        return int(state["epoch"])
+        with self.checkpoints.fitting(stage, finished=False):
+            stepper.load(state)
+            return int(state["epoch"])
 
 
 class _Stepper:

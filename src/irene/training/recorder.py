@@ -69,7 +69,7 @@ class Recorder:
         """Forget the lines of a stage from an epoch on, which a resumed training writes again."""
         if self.path is None or not self.path.exists():
             return
-        lines = self.path.read_text().splitlines()
+        lines = self.path.read_text(errors="replace").splitlines()
         kept = [line for line in lines if not _is_after(line, stage, epoch)]
         if len(kept) < len(lines):
             write_atomically(self.path, "".join(line + "\n" for line in kept).encode())
@@ -96,6 +96,6 @@ class Stage:
 def _is_after(line: str, stage: str, epoch: int) -> bool:
     try:
         record = json.loads(line)
-    except ValueError:  # a line cut off by a kill
+        return bool(record["stage"] == stage and record["epoch"] >= epoch)
+    except (ValueError, TypeError, KeyError):  # a line cut off by a kill, or damaged
         return True
-    return record.get("stage") == stage and int(record.get("epoch", -1)) >= epoch

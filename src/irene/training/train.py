@@ -261,8 +261,10 @@ def _check_same(run: Run, about: dict[str, Any]) -> None:
 def _first_difference(name: str, begun: Any, asked: Any) -> tuple[str, Any, Any]:
     """The dotted name and both values of the first thing in which two records differ."""
     if isinstance(begun, dict) and isinstance(asked, dict):
-        key = next(key for key in (*asked, *begun) if begun.get(key) != asked.get(key))
-        return _first_difference(f"{name}.{key}", begun.get(key), asked.get(key))
+        absent = "not set"  # as what another version has no option for
+        pairs = {key: (begun.get(key, absent), asked.get(key, absent)) for key in (*asked, *begun)}
+        key = next(key for key, (there, here) in pairs.items() if there != here)
+        return _first_difference(f"{name}.{key}", *pairs[key])
     return name, begun, asked
 
 

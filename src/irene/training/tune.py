@@ -78,19 +78,21 @@ def take_up(search: Search) -> int:
     states = load_optuna().trial.TrialState
     study = search.study()
     about = study.user_attrs.get("about")
-    if about is None:
+    begun = any((search.out / "trials").glob("*"))  # nothing is left of trials that could not be
+    if about is None or not begun:
         study.set_user_attr("about", search.about())
     elif about != search.about():
         changed = next(key for key, value in search.about().items() if about.get(key) != value)
         raise RunError(f"{search.out}: was begun with another {changed}; go on with the same, or give another --out")
     for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):  # by a process that is no more
         study.tell(trial.number, state=states.FAIL)
-    queued = {trial_folder(search.out, trial) for trial in study.get_trials(deepcopy=False, states=(states.WAITING,))}
+    others = study.get_trials(deepcopy=False, states=(states.WAITING, states.COMPLETE, states.PRUNED))
+    taken = {trial_folder(search.out, trial) for trial in others}  # by trials that go on with it, or have done so
     for trial in study.get_trials(deepcopy=False, states=(states.FAIL,)):
         folder = trial_folder(search.out, trial)
-        if folder.exists() and folder not in queued:  # of a trial that failed by itself nothing is left
+        if folder.exists() and folder not in taken:  # of a trial that failed by itself nothing is left
             study.enqueue_trial(trial.params, user_attrs={"continues": folder.name})
-            queued.add(folder)
+            taken.add(folder)
     done = study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED))
     return max(0, search.options.trials - len(done))
 

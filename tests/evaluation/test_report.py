@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,9 +47,12 @@ def test_one_run_is_enough(runs: dict[str, Run]) -> None:
 def test_the_headline_compares_with_the_average(runs: dict[str, Run]) -> None:
     average, irene = evaluate(runs["average"]), evaluate(runs["irene"])
     said = headline([average, irene], ["average", "irene"])
-    share = irene.figures["cost"] / 3
+    share = irene.figures["flops"] / average.figures["flops"]
     assert said.startswith(f"irene answers {irene.figures['accuracy']:.1%} of the blobs test samples right")
-    assert said.endswith(f"the whole average ensemble at {share:.0%} of its cost.")
+    assert said.endswith(f"the whole average ensemble at {share:.0%} of its FLOPs.")
+    uncounted = replace(average, figures={**average.figures, "flops": 0.0})
+    share = irene.figures["cost"] / 3
+    assert headline([uncounted, irene], ["average", "irene"]).endswith(f"at {share:.0%} of its members.")
     alone = headline([irene], ["irene"])
     assert alone.endswith(f"with {irene.figures['cost']:.2f} of its 3 members a sample.")
 

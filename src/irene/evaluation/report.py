@@ -66,7 +66,13 @@ def headline(evaluations: Sequence[Evaluation], names: Sequence[str]) -> str:
     if rival is best:
         return f"{says}."
     whose = "the whole average ensemble" if rival.run.method == "average" else names[evaluations.index(rival)]
-    return f"{says}, {_against(best, rival)} {whose} at {cost / rival.figures['cost']:.0%} of its cost."
+    return f"{says}, {_against(best, rival)} {whose} at {_share(best, rival)}."
+
+
+def _share(best: Evaluation, rival: Evaluation) -> str:
+    """What one costs of what the other does: in FLOPs, as members may differ in size, where they were counted."""
+    unit, said = ("flops", "FLOPs") if best.figures["flops"] and rival.figures["flops"] else ("cost", "members")
+    return f"{best.figures[unit] / rival.figures[unit]:.0%} of its {said}"
 
 
 def _against(best: Evaluation, rival: Evaluation) -> str:

@@ -167,7 +167,7 @@ class IreneClassifier(ClassifierMixin, _Ensemble):  # type: ignore[misc]  # scik
     method : name of the training method, as in `irene train`.
     members : how many members are trained.
     backbones : one name for all members or one a member; None chooses by the shape of X.
-    cost : mean number of members a sample may run through, for methods that stop early.
+    cost : mean number of members a sample may run through, for `irene`; `woc` chooses its own on the held-out samples.
     epochs, batch_size, optimizer, lr : how each member is trained; the optimizer is adam or sgd.
     heldout : share or number of training samples held out; None is a fifth, or a tenth of 10,000 or more, up to 5,000.
     random_state : seed; with a number, fitting again gives the same model.

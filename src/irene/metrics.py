@@ -168,7 +168,10 @@ def summary(prediction: Prediction, targets: Array, *, members: int) -> dict[str
 def paired_bootstrap(
     a_N: Array, b_N: Array, *, samples: int = 1000, seed: int = 0, confidence: float = 0.95
 ) -> tuple[float, float, float]:
-    """Mean of a - b over the same samples, and its percentile bootstrap interval (mean, low, high)."""
+    """Mean of a - b over the same samples, and its percentile bootstrap interval (mean, low, high).
+
+    Where only a handful of samples differ the interval is too narrow, and where none does it is a point.
+    """
     a, b = (torch.as_tensor(values).detach().to("cpu", torch.float64) for values in (a_N, b_N))
     if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
         raise DataError(f"a paired comparison needs two (N,) of equal length, got {_describe(a)} and {_describe(b)}")

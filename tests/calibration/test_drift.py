@@ -91,6 +91,24 @@ def test_scores_beyond_chance_may_have_shifted_too_little_to_matter(
     assert drift.recalibrate is matters
 
 
+@pytest.mark.parametrize(("fallen", "matters"), [(50, False), (500, True)])
+def test_a_fall_from_a_score_that_nearly_all_shared_is_noticed(
+    lifelike_bank: Callable[..., Bank], fallen: int, matters: bool
+) -> None:
+    bank = lifelike_bank(1000)
+    point = fit_policy(bank, "margin", cost=1.5)
+    prediction = bank.replay(point.policy, point.aggregation)
+    before, now = torch.ones(1000), torch.ones(1000)
+    before[:50] = torch.linspace(0.0, 0.9, 50)
+    now[:fallen] = torch.linspace(0.0, 0.9, fallen)
+    trace = prediction.trace.clone()
+    trace[:, 0] = now
+    drift = check_drift(replace(point, scores=before), replace(prediction, trace=trace))
+    assert drift.exit_shift == 0
+    assert (drift.score_shift > 0.1) is matters
+    assert drift.recalibrate is matters
+
+
 def test_figures_are_those_of_the_textbook(lifelike_bank: Callable[..., Bank], point: OperatingPoint) -> None:
     prediction = lifelike_bank(1000, sharpness=1.3, seed=9).replay(point.policy, point.aggregation)
     drift = check_drift(point, prediction)

@@ -143,6 +143,16 @@ def test_a_risk_too_small_for_the_samples_names_the_nearest(curve: Frontier) -> 
         targets.threshold_for_risk(curve, 0.001, 0.9)
 
 
+def test_a_risk_is_refused_where_infinite_scores_stop_samples_at_every_threshold() -> None:
+    scores_NT = torch.full((400, 2), torch.inf)
+    scores_NT[:200] = torch.linspace(0, 1, 200)[:, None]
+    path = Trajectory("classification", scores_NT, torch.zeros(400, 2, 2))
+    quality_NT = torch.tensor([[0.0, 1.0]], dtype=torch.float64).expand(400, 2)  # who stops early is wrong
+    curve = Frontier(path, path.costs(torch.ones(2, dtype=torch.float64)), quality_NT, quality_NT[:, 1])
+    with pytest.raises(CalibrationError, match=r"a risk of 5% cannot be promised: .* infinite score"):
+        targets.threshold_for_risk(curve, 0.05, 0.9)
+
+
 @pytest.mark.parametrize("samples", [50, 173, 288, 999])
 def test_the_nearest_risk_that_is_named_can_be_promised(lifelike_bank: Callable[..., Bank], samples: int) -> None:
     curve = frontier(lifelike_bank(samples), Margin(), Aggregation.equal(3))

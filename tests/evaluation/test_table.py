@@ -19,7 +19,8 @@ from irene import metrics
 from irene.calibration.fit import fit_policy
 from irene.data import Data
 from irene.errors import OptionError, RunError
-from irene.evaluation.table import Row, Spread, Table, make_table
+from irene.evaluation.evaluate import Evaluation, evaluate
+from irene.evaluation.table import Row, Spread, Table, gain, make_table
 from irene.evaluation.table_files import as_csv, as_latex, as_markdown, cells, heads, note, write_table
 from irene.run import Run
 from irene.training.methods.irene import IreneOptions
@@ -263,6 +264,27 @@ def test_regression_gains_are_a_share_of_the_squared_error(regression_runs: list
     assert table.columns == ("rmse", "mae", "r2", "cost", "flops", "ms")
     assert table.best("rmse") == {min(table.rows, key=lambda row: row.figures["rmse"].mean).name}
     assert "in % of its" in note(table)
+
+
+def test_the_interval_of_a_share_knows_that_the_reference_is_a_mean_too(regression_runs: list[Run]) -> None:
+    one = evaluate(regression_runs[0])
+    targets = one.bank.targets.double()
+    errors, others = np.random.default_rng(0).normal(size=(2, *targets.shape))
+
+    def off_by(values: np.ndarray) -> Evaluation:
+        return replace(one, prediction=replace(one.prediction, outputs=targets + torch.from_numpy(values)))
+
+    halved = gain([off_by(0.5 * errors)], [off_by(errors)])  # each sample, so whatever samples there are
+    assert (halved.low, halved.mean, halved.high) == pytest.approx((0.75, 0.75, 0.75))
+
+    # Where errors have nothing to do with each other: a bootstrap of one's own, of the share itself.
+    worse = gain([off_by(2 * others)], [off_by(errors)])
+    squares = np.stack([np.square(2 * others).mean(1), np.square(errors).mean(1)])
+    drawn = np.random.default_rng(1).integers(len(targets), size=(4000, len(targets)))
+    mine, theirs = squares[:, drawn].mean(2)
+    low, high = np.quantile(1 - mine / theirs, [0.025, 0.975])
+    assert worse.mean == pytest.approx(1 - squares[0].mean() / squares[1].mean())
+    assert worse.high - worse.low == pytest.approx(high - low, rel=0.15)
 
 
 def made_up() -> Table:

@@ -110,7 +110,10 @@ def _compare_scores(before: Tensor, now: Tensor) -> tuple[float, float, float]:
         return math.nan, math.nan, math.nan
     from scipy.stats import ks_2samp
 
-    inner = before.quantile(torch.linspace(0, 1, _BINS + 1)[1:-1]).unique()
+    inner, repeats = before.quantile(torch.linspace(0, 1, _BINS + 1)[1:-1]).unique(return_counts=True)
+    # A score that many share gets a bin of its own: with what lies below it, a fall from it would not be seen.
+    shared = inner[repeats > 1]
+    inner = torch.cat([inner, shared.nextafter(torch.full_like(shared, -math.inf))]).unique()
     counts = [torch.bincount(torch.bucketize(part, inner), minlength=len(inner) + 1) + 0.5 for part in (before, now)]
     old, new = (count.double() / count.sum() for count in counts)
     index = float(((new - old) * (new / old).log()).sum())

@@ -62,7 +62,8 @@ def fit_policy(
 
     Promises (p99, risk, guaranteed) are made with samples on which nothing was fitted: 40 % of the bank, drawn by
     `seed`, is for fitting and the rest for the promise. So is a drop of a policy that learns. A Policy fitted
-    elsewhere gets all samples. Fewer than 10 samples are refused.
+    elsewhere gets all samples. Fewer than 10 samples are refused. A promise is void where its samples chose anything
+    else: an `aggregation` or an order found on this bank, or the cheapest of several seeds.
     """
     target = Target(
         cost=cost, max_drop=max_drop, p99=p99, risk=risk, unit=unit, confidence=confidence, guaranteed=guaranteed

@@ -51,6 +51,7 @@ def best_order(
     Without `cost` the score is the accuracy averaged over every budget from the cheapest member to all members, where
     a budget too small for an order counts as a guess. With `cost` it is the accuracy at that mean cost. Up to 6 members
     every order of every subset is tried; beyond, members are added, taken out, swapped and replaced while that helps.
+    Its score is the best of many and so a little too good; for a promise calibrate on other samples.
     """
     if bank.task != "classification":
         raise OptionError("the search for an order compares margins, so it needs a classification bank")
@@ -78,7 +79,7 @@ def best_members(
 
     A learned policy knows what each member is worth to whom, so that the cheapest first is a good order. Each set is
     scored by cross-validation, with all fitted anew. Up to 6 members every set is tried; beyond, members are added to
-    the best one and taken out while that helps.
+    the best one and taken out while that helps. For a promise calibrate on other samples.
     """
     return MemberSearch(bank, policy, unit=unit, temperature=temperature, weights=weights, seed=seed).best(cost)
 

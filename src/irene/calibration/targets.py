@@ -158,7 +158,13 @@ def threshold_for_risk(frontier: Frontier, asked: float, confidence: float) -> i
         )
     harmed_NT = frontier.full_N[:, None] > frontier.quality_NT
     passed_M = frontier.count(harmed_NT) <= allowed
-    return len(passed_M) - 1 - last_passing(passed_M.flip(0))  # the safest threshold is the highest
+    index = len(passed_M) - 1 - last_passing(passed_M.flip(0))  # the safest threshold is the highest
+    if index == len(passed_M):
+        raise CalibrationError(
+            f"a risk of {100 * asked:g}% cannot be promised: at every threshold samples with an infinite score stop "
+            "early and wrong; let the policy give finite scores"
+        )
+    return index
 
 
 def thresholds_for_latency(frontier: Frontier, ms_NT: Tensor, asked: float, confidence: float) -> Tensor:

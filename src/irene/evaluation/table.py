@@ -232,9 +232,14 @@ def gain(ones: Sequence[Evaluation], others: Sequence[Evaluation]) -> Gain:
     mine_N, theirs_N = (
         _quality([one for one in side if not common or _seed(one) in common]) for side in (ones, others)
     )
-    mean, low, high = metrics.paired_bootstrap(mine_N, theirs_N)
-    scale = 1.0 if ones[0].bank.task == "classification" else float(-theirs_N.mean())
-    return Gain(mean=mean / scale, low=low / scale, high=high / scale)
+    if ones[0].bank.task == "classification":
+        mean, low, high = metrics.paired_bootstrap(mine_N, theirs_N)
+        return Gain(mean=mean, low=low, high=high)
+    # What the share is taken of is a mean of these samples too: its chance counts, to first order (delta method).
+    whole = float(-theirs_N.mean())
+    share = float((mine_N - theirs_N).mean()) / whole
+    _, low, high = metrics.paired_bootstrap(mine_N, (1 - share) * theirs_N)
+    return Gain(mean=share, low=share + low / whole, high=share + high / whole)
 
 
 def _quality(ones: Sequence[Evaluation]) -> Tensor:

@@ -50,6 +50,16 @@ def test_mistakes(irene: Irene, workplace: Path, arguments: tuple[str, ...], wor
     assert not list(workplace.iterdir())
 
 
+@pytest.mark.parametrize(("data", "members"), [("digits", 2), ("diabetes", 3)])
+def test_a_study_that_cannot_be_is_refused_before_training(
+    irene: Irene, workplace: Path, data: str, members: int
+) -> None:
+    said = irene("study", "size", "--data", data, "--members", members, "--seeds", 1, "--epochs", 1, "--device", "cpu")
+    assert "utility is measured against" in said.mistake
+    assert f"with {members}" in said.mistake
+    assert not list(workplace.iterdir())
+
+
 def test_runs_and_training_exclude_each_other(irene: Irene, run_folder: Path) -> None:
     for flag, value in (("--workers", 2), ("--members", 3), ("--heldout", 0.2)):
         assert f"{flag} is for training" in irene("study", "curves", run_folder, flag, value).mistake

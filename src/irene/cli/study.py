@@ -100,6 +100,7 @@ def study(
 def _answer(name: str, folders: list[Path], flags: Flags, members: int | None, output: Output) -> None:
     from irene.errors import TrainingError
     from irene.evaluation.experiment import Done
+    from irene.evaluation.jobs import loaded
     from irene.evaluation.studies import find_study
     from irene.evaluation.studies.study import write_study
     from irene.run import Run
@@ -112,6 +113,8 @@ def _answer(name: str, folders: list[Path], flags: Flags, members: int | None, o
     else:
         experiment = make_experiment(flags, output.console)
         count = member_count(experiment, chosen.members) if members is None else members
+        if chosen.check is not None:
+            chosen.check(loaded(experiment.data).task, count)
         done = experiment.run(chosen.variants(count, own_options(flags.settings)))
         place = experiment.out / "studies"
         tell(done, output)

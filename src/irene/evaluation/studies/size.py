@@ -22,6 +22,7 @@ from irene.halting.policies import Confidence
 from irene.pictures import COLOURS, INK, WIDTH, styled
 from irene.run import Run
 from irene.training.methods.woc import choose_threshold
+from irene.types import Task
 
 METHODS = ("average", "snapshot", "fge", "woc", "irene")
 # Of a larger ensemble of these, the first members are the smaller ensemble, trained step for step the same.
@@ -42,11 +43,19 @@ def variants(members: int, own: Own) -> list[Variant]:
     return nested + each
 
 
+def check(task: Task, members: int) -> None:
+    """Refuse what has no utility."""
+    if task != "classification" or members < REFERENCE_MEMBERS:
+        raise RunError(
+            f"utility is measured against the accuracy of an average ensemble of at least {REFERENCE_MEMBERS} members, "
+            f"got {task} with {members}: give classes and more members, or take the study members"
+        )
+
+
 def measure(runs: Sequence[Run]) -> Data:
     """Accuracy, cost and utility of each method at each size, over seeds."""
     averages = of_method(runs, "average")
-    if averages[0].bank.task != "classification" or min(one.bank.steps for one in averages) < REFERENCE_MEMBERS:
-        raise RunError("utility is measured against the accuracy of an average ensemble of at least 3 members")
+    check(averages[0].bank.task, min(one.bank.steps for one in averages))
     single, average = (
         Spread.of(prefix_accuracy(one, count) for one in averages).mean for count in (1, REFERENCE_MEMBERS)
     )
@@ -141,4 +150,5 @@ STUDY = Study(
     variants=variants,
     measure=measure,
     draw=draw,
+    check=check,
 )

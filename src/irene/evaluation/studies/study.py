@@ -17,6 +17,7 @@ from irene.evaluation.table import group
 from irene.files import as_json, write_atomically, write_json
 from irene.pictures import rendered
 from irene.run import Run
+from irene.types import Task
 
 Own = Mapping[str, Any]  # options of methods, by method
 Data = dict[str, Any]  # JSON values
@@ -36,6 +37,7 @@ class Study:
     variants: Callable[[int, Own], list[Variant]]
     measure: Callable[[Sequence[Run]], Data]
     draw: Callable[[Data], Figure]
+    check: Callable[[Task, int], None] | None = None  # refuses a task or a number of members, before any training
 
 
 def write_study(study: Study, runs: Sequence[Run], folder: Path) -> tuple[Data, list[Path]]:

@@ -233,7 +233,8 @@ class _Sequence:
         if options.asked is not None and not least <= options.asked <= most:
             raise OptionError(
                 f"a mean cost of {options.asked:g} {options.cost_unit} cannot be reached: "
-                f"these members cost {least:g} (the first alone) to {most:g} (all of them)"
+                f"these members cost {least:g} (the first alone) to {most:g} (all of them); "
+                f"ask for a cost between these, or in another unit (cost_unit)"
             )
         return costs
 

@@ -47,7 +47,9 @@ def train(training: Training) -> Trained:
 def cycle_lengths(epochs: int, cycles: int) -> list[int]:
     """Epochs of each cycle: they sum to the whole and differ by one at most."""
     if epochs < cycles:
-        raise OptionError(f"{cycles} snapshots need at least {cycles} epochs, got {epochs}: give more, or budget each")
+        raise OptionError(
+            f"{cycles} snapshots need at least {cycles} epochs, got {epochs}: give more, or set the option budget=each"
+        )
     return [epochs * (i + 1) // cycles - epochs * i // cycles for i in range(cycles)]
 
 

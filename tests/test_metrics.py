@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,53 +17,15 @@ from irene import metrics
 from irene.errors import DataError, OptionError
 from irene.types import Prediction
 
-SINGLE, AVERAGE = "Single", "Average"
-PAPER = {
-    ("CIFAR-10", "ResNet-32"): {
-        SINGLE: (93.10, 1.00, 1.00),
-        AVERAGE: (94.46, 3.00, 1.00),
-        "Snapshot": (93.73, 3.00, 0.56),
-        "FGE": (93.19, 3.00, 0.36),
-        "MoE": (93.26, 3.00, 0.38),
-        "Sparse-MoE": (81.31, 2.00, 0.00),
-        "WoC": (94.29, 2.48, 1.05),
-        "IRENE": (94.46, 2.21, 1.37),
-    },
-    ("CIFAR-10", "ResNet-18"): {
-        SINGLE: (94.94, 1.00, 1.00),
-        AVERAGE: (95.62, 3.00, 1.00),
-        "Snapshot": (95.61, 3.00, 0.98),
-        "FGE": (94.67, 3.00, 0.22),
-        "MoE": (94.41, 3.00, 0.14),
-        "Sparse-MoE": (84.07, 2.00, 0.00),
-        "WoC": (95.48, 1.15, 2.10),
-        "IRENE": (95.81, 1.32, 3.10),
-    },
-    ("CIFAR-100", "ResNet-32"): {
-        SINGLE: (69.58, 1.00, 1.00),
-        AVERAGE: (74.94, 3.00, 1.00),
-        "Snapshot": (74.26, 3.00, 0.97),
-        "FGE": (71.19, 3.00, 0.86),
-        "MoE": (70.64, 3.00, 0.84),
-        "Sparse-MoE": (49.48, 2.00, 0.00),
-        "WoC": (73.90, 2.31, 1.05),
-        "IRENE": (74.84, 2.53, 1.16),
-    },
-    ("CIFAR-100", "ResNet-18"): {
-        SINGLE: (77.18, 1.00, 1.00),
-        AVERAGE: (80.28, 3.00, 1.00),
-        "Snapshot": (79.17, 3.00, 0.68),
-        "FGE": (77.84, 3.00, 0.42),
-        "Div2": (79.12, 3.00, 0.67),
-        "MoE": (77.49, 3.00, 0.37),
-        "Sparse-MoE": (59.04, 2.00, 0.00),
-        "WoC": (79.86, 1.93, 1.35),
-        "IRENE": (80.10, 1.88, 1.50),
-    },
-}
+SINGLE, AVERAGE = "single", "average"
+PRINTED = Path(__file__).parents[1] / "benchmarks/paper/paper.json"
+PAPER: dict[tuple[str, str], dict[str, tuple[float, float, float]]] = {}  # top-1 in %, cost and utility, by method
+for row in json.loads(PRINTED.read_text()):
+    table = PAPER.setdefault((row["dataset"], row["backbone"]), {})
+    table[row["method"]] = (row["accuracy"], row["cost"], row["utility"])
 ROWS = [(where, method) for where, table in PAPER.items() for method in table]
 # In these rows of the paper the exponent's factor is 20 where every other row has 100.
-INCONSISTENT = {(("CIFAR-100", "ResNet-32"), method) for method in ("Snapshot", "FGE", "MoE")}
+INCONSISTENT = {(("cifar100", "resnet32"), method) for method in ("snapshot", "fge", "moe")}
 
 
 def batch(seed: int, *, n: int = 200, k: int = 7, sharpness: float = 2.0) -> tuple[Tensor, Tensor]:

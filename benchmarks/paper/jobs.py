@@ -20,6 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
+from names import PAPER_EPOCHS
+
 from irene.training.joint import LossWeights
 from irene.training.methods.batch_ensemble import BatchEnsembleOptions
 from irene.training.methods.distil import DistilOptions
@@ -38,7 +40,7 @@ SHORT = LoopOptions(
     compile=True,
 )
 LONGER = replace(SHORT, epochs=60)
-LONG = replace(SHORT, epochs=200)  # as many as the paper
+LONG = replace(SHORT, epochs=PAPER_EPOCHS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
+PAPER_EPOCHS = 200
 IRENE, FOLDS = "irene at 1.3", "irene at 1.3 out-of-fold"  # labels of runs
 INDEPENDENT, TOGETHER, DISTILLED = "independent", "together", "distilled"  # trainings of cascades
 TRAINED = {

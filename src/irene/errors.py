@@ -13,6 +13,8 @@ Messages are one line: what was expected, what came, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class IreneError(Exception):
     """Base of every error irene raises on purpose."""
@@ -43,6 +45,11 @@ class MissingExtraError(IreneError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed: run pip install 'irene-ensemble[{extra}]'")
+
+
+def some_of(names: Sequence[str], most: int = 10) -> str:
+    """The first few of some names, as a message lists them."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def first_line(error: Exception) -> str:

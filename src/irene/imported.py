@@ -16,7 +16,7 @@ from irene.data import Data, Samples
 from irene.data.classes import align_classes
 from irene.data.fingerprint import tensor_digest
 from irene.data.stratify import take_aside
-from irene.errors import DataError, OptionError, RunError, first_line
+from irene.errors import DataError, OptionError, RunError, first_line, some_of
 from irene.evaluation.banks import bank_of
 from irene.files import locked
 from irene.halting.policies import Never
@@ -57,7 +57,7 @@ def import_members(
     classes = _class_names(members, example, labels, data, found_task)
     notes = _take_logarithms(members, example, found_task)
     if labels is None and found_task == "classification" and not all(name.isdecimal() for name in classes):
-        shown = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
+        shown = some_of(classes)
         notes.append(f"the outputs are taken for the classes of the data in this order: {shown}; --labels says another")
     contents = [self_contained(path) for path in paths]
     costs = tuple(measure_cost(member, example) for member in members)

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from comparison import gain, verdict
-from names import IRENE, TRAINED, counted, seeds, setting_title, title
+from names import IRENE, PAPER_EPOCHS, TRAINED, counted, seeds, setting_title, title
 
 from pages import beyond_text
 from pages.rows import (
@@ -102,8 +102,8 @@ def recipe_sentence(rows: Sequence[Row]) -> str:
         return ""
     return (
         f"**The paper's losses and features to the letter** (`--recipe paper`), in our {found[0]['epochs']} epochs and "
-        f"not its 200, collapsed in {len(collapsed)} of {len(found)} runs: the same number of members for nearly every "
-        "image."
+        f"not its {PAPER_EPOCHS}, collapsed in {len(collapsed)} of {len(found)} runs: the same number of members for "
+        "nearly every image."
     )
 
 

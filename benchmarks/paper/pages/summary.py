@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from names import ALL_IMAGES, IRENE, seeds, setting_title, title
+from names import ALL_IMAGES, IRENE, PAPER_EPOCHS, seeds, setting_title, title
 
 from pages import beyond_text
 from pages.conclusions import MARGIN, best_cascades, recipe_sentence
 from pages.rows import Row, grouped, in_lines, load_paper, mean_of, networks, of_setting, taught, utility_of
 
-PAPER_EPOCHS = 200
 Gains = dict[str, tuple[float, float, float]]  # by setting: points, and their interval
 
 

@@ -9,6 +9,7 @@ import typer
 from irene.cli.options import share_or_count
 from irene.cli.output import speaking
 from irene.cli.params import Heldout, Json, Root, Target, TaskName, sources
+from irene.errors import some_of
 
 
 def data(
@@ -48,7 +49,7 @@ def _lines(summary: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [
         ("task", summary["task"]),
         ("shape", " x ".join(map(str, summary["shape"]))),
-        ("classes" if summary["task"] == "classification" else "predicts", f"{len(classes)}: {_some(classes)}"),
+        ("classes" if summary["task"] == "classification" else "predicts", f"{len(classes)}: {some_of(classes, 12)}"),
         ("augmentation", _augmentation(summary["augment"])),
         ("fingerprint", summary["fingerprint"]),
     ]
@@ -62,12 +63,8 @@ def _lines(summary: dict[str, Any]) -> list[tuple[str, str]]:
             words += f", {name} from {limits['min']:.4g} to {limits['max']:.4g}"
         lines.append((split, words))
     if "columns" in summary:
-        lines.append(("columns", _some([column["name"] for column in summary["columns"]])))
+        lines.append(("columns", some_of([column["name"] for column in summary["columns"]], 12)))
     return lines
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
 
 
 def _augmentation(augment: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from irene.data.samples import Data, Samples
-from irene.errors import DataError
+from irene.errors import DataError, some_of
 
 
 def align_classes(data: Data, classes: Sequence[str]) -> Data:
@@ -24,10 +24,9 @@ def align_classes(data: Data, classes: Sequence[str]) -> Data:
         known = {str(place): place for place in range(len(names))}
     missing = [name for name in data.classes if name not in known]
     if missing:
-        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
         raise DataError(
-            f"{data.name} has the class {missing[0]!r}, which is none of the {len(names)} known: {shown}; rename it, "
-            "or name the outputs of members that you import with --labels"
+            f"{data.name} has the class {missing[0]!r}, which is none of the {len(names)} known: {some_of(names)}; "
+            "rename it, or name the outputs of members that you import with --labels"
         )
     place_K = torch.tensor([known[name] for name in data.classes])
 

@@ -35,6 +35,11 @@ class Evaluation:
     figures: dict[str, Any]
 
     @property
+    def seed(self) -> int:
+        """The seed that its run was trained with."""
+        return int(self.run.manifest["seed"])
+
+    @property
     def stops_early(self) -> bool:
         """Whether some sample was spared a member."""
         return bool(self.figures["cost"] < self.bank.steps)
@@ -132,7 +137,7 @@ def same_samples(one: Evaluation, other: Evaluation) -> bool:
 def reference(evaluations: Sequence[Evaluation], method: str, like: Evaluation) -> Evaluation | None:
     """The run of a method on the samples `like` was evaluated on, if there is one: that of its seed before others."""
     fitting = [other for other in evaluations if other.run.method == method and same_samples(other, like)]
-    same_seed = (other for other in fitting if other.run.manifest["seed"] == like.run.manifest["seed"])
+    same_seed = (other for other in fitting if other.seed == like.seed)
     return next(same_seed, fitting[0] if fitting else None)
 
 

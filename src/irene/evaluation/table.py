@@ -161,10 +161,10 @@ def group(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
         about = one.run.manifest
         key = json.dumps([about["method"], about["backbones"], about["options"], _heldout(one.run)], sort_keys=True)
         ones = found.setdefault((key, one.point), [])
-        twin = next((other for other in ones if _seed(other) == _seed(one)), None)
+        twin = next((other for other in ones if other.seed == one.seed), None)
         if twin is not None:
             raise RunError(
-                f"{twin.run.path} and {one.run.path} are of one kind and one seed, {_seed(one)}, and would count as "
+                f"{twin.run.path} and {one.run.path} are of one kind and one seed, {one.seed}, and would count as "
                 "two seeds: leave one of them out"
             )
         ones.append(one)
@@ -213,7 +213,7 @@ def _row(
         name=name,
         method=ones[0].run.method,
         members=max(one.bank.steps for one in ones),
-        seeds=tuple(_seed(one) for one in ones),
+        seeds=tuple(one.seed for one in ones),
         runs=tuple(str(one.run.path) for one in ones),
         figures={figure: Spread.of(one.figures[figure] for one in ones) for figure in known},
         used=tuple(map(statistics.fmean, zip_longest(*(one.figures["used"] for one in ones), fillvalue=0.0))),
@@ -222,16 +222,10 @@ def _row(
     )
 
 
-def _seed(evaluation: Evaluation) -> int:
-    return int(evaluation.run.manifest["seed"])
-
-
 def gain(ones: Sequence[Evaluation], others: Sequence[Evaluation]) -> Gain:
     """What some runs gain on others, by a bootstrap over samples, each averaged over the seeds that both have."""
-    common = {_seed(one) for one in ones} & {_seed(one) for one in others}
-    mine_N, theirs_N = (
-        _quality([one for one in side if not common or _seed(one) in common]) for side in (ones, others)
-    )
+    common = {one.seed for one in ones} & {one.seed for one in others}
+    mine_N, theirs_N = (_quality([one for one in side if not common or one.seed in common]) for side in (ones, others))
     if ones[0].bank.task == "classification":
         mean, low, high = metrics.paired_bootstrap(mine_N, theirs_N)
         return Gain(mean=mean, low=low, high=high)
@@ -259,8 +253,8 @@ def _utility(ones: Sequence[Evaluation], averages: Sequence[Sequence[Evaluation]
 
     Both are members of the first kind of average ensemble that has these seeds; NaN where there is none.
     """
-    seeds = [_seed(one) for one in ones]
-    by_seed = ({_seed(one): one for one in kind} for kind in averages)
+    seeds = [one.seed for one in ones]
+    by_seed = ({one.seed: one for one in kind} for kind in averages)
     known = next((kind for kind in by_seed if set(seeds) <= set(kind)), None)
     if known is None:
         return math.nan

@@ -55,15 +55,15 @@ class OnnxFile:
         return np.issubdtype(self.dtype, np.integer)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        given = inputs.detach().cpu().numpy()
-        with np.errstate(invalid="ignore"):
-            rows = given.astype(self.dtype, copy=False)
-        if self.whole and not np.array_equal(rows, given):  # pixels from 0 to 1 would all become 0
+        name = np.dtype(self.dtype).name
+        given = inputs.detach().cpu()
+        rows = given.to(getattr(torch, name))
+        if are_cut(given, rows):
             raise DataError(
-                f"{self.path}: takes whole numbers ({np.dtype(self.dtype).name}), got inputs from {given.min():g} to "
-                f"{given.max():g} that are not: scale and round them, pixels to 0 to 255"
+                f"{self.path}: takes whole numbers ({name}), got inputs from {given.min():g} to {given.max():g} that "
+                "are not: scale and round them, pixels to 0 to 255"
             )
-        answer = torch.from_numpy(self._run(rows)).to(inputs.device)
+        answer = torch.from_numpy(self._run(rows.numpy())).to(inputs.device)
         return log_probabilities(answer) if self.log else answer
 
     def _run(self, rows: NDArray[Any]) -> NDArray[np.float32]:
@@ -76,6 +76,13 @@ class OnnxFile:
             (answer,) = self.session.run([self.output], {self.input: np.ascontiguousarray(padded)})
             parts.append(np.asarray(answer, np.float32)[: len(part)])
         return np.concatenate(parts)
+
+
+def are_cut(inputs: Tensor, rows: Tensor) -> bool:
+    """Whether inputs lose something as rows of whole numbers: pixels from 0 to 1 would all become 0."""
+    if rows.dtype == inputs.dtype or rows.is_floating_point():
+        return False
+    return not torch.equal(rows.to(inputs.dtype), inputs)
 
 
 def log_probabilities(probs: Tensor) -> Tensor:

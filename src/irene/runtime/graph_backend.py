@@ -14,7 +14,7 @@ from torch import Tensor
 
 from irene.errors import DataError, OptionError
 from irene.models.member import as_heads
-from irene.models.onnx_file import log_probabilities
+from irene.models.onnx_file import are_cut, log_probabilities
 from irene.runtime.backend import Backend, Precision, check_precision
 from irene.runtime.export.graphs import Signature, as_onnx
 
@@ -46,8 +46,7 @@ class GraphBackend(Backend):
 
     def run(self, inputs: Tensor) -> Tensor:
         rows = inputs.to(self.signature.type)
-        whole = rows is not inputs and not rows.is_floating_point()
-        if whole and not torch.equal(rows.to(inputs.dtype), inputs):
+        if are_cut(inputs, rows):
             raise DataError(f"a member takes whole numbers ({self.signature.dtype}), got others: scale and round them")
         answer = torch.from_numpy(self.answer(rows.contiguous().numpy()))
         return as_heads(log_probabilities(answer) if self.signature.log else answer)

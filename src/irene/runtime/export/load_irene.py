@@ -203,7 +203,7 @@ def _member(run: Callable[[Array], Any], entry: dict[str, Any]) -> Callable[[Arr
 
     def call(inputs: Array) -> Array:
         rows = np.ascontiguousarray(inputs, entry["dtype"])
-        if rows.dtype.kind in "iu" and not np.array_equal(rows, inputs):
+        if rows.dtype != inputs.dtype and rows.dtype.kind in "iu" and not np.array_equal(rows, inputs):
             raise ValueError(f"expected whole numbers that fit {rows.dtype}, got others: scale and round them")
         answer = np.asarray(run(rows), np.float32)
         if entry["log"]:  # it answers with probabilities

@@ -13,7 +13,10 @@ Messages are one line: what was expected, what came, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class IreneError(Exception):

@@ -107,9 +107,10 @@ def by_setting(runs: Sequence[Packed], asked: Sequence[dict[str, float]]) -> dic
 
 
 def rows_of(run: Packed, alone: bool) -> list[dict[str, Any]]:
-    """The run itself and, for an average ensemble, the methods that share its members.
+    """The run itself and, for an average ensemble, the methods that share its members; FGE's with thresholds, too.
 
-    `alone` says whether the run had the card to itself: `train_s` and `ms` of one that had not are no measure.
+    Who was trained last, and so longest, of FGE's members is then the first to run. `alone` says whether the run had
+    the card to itself: `train_s` and `ms` of one that had not are no measure.
     """
     setting = run.setting
     version = run.manifest["environment"]["torch"].split("+")[0]
@@ -131,6 +132,17 @@ def rows_of(run: Packed, alone: bool) -> list[dict[str, Any]]:
     def replayed(bank: Bank, policy: Policy | None = None, aggregation: Aggregation | None = None) -> dict[str, Any]:
         return figures_of(bank.replay(policy, aggregation), bank.targets, bank.costs)
 
+    def stopped(members: str, heldout: Bank, test: Bank) -> list[dict[str, Any]]:
+        points = {name: fit_policy(heldout, name, cost=1.3) for name in THRESHOLDS}
+        return [
+            row(f"{members}, {title(name)} at 1.3", replayed(test, point.policy, point.aggregation))
+            for name, point in points.items()
+        ]
+
+    if run.method == "fge" and run.has_heldout:
+        last_first = range(len(run.backbones))[::-1]
+        banks = (run.bank(split).members(last_first) for split in ("heldout", "test"))
+        return [row(run.label, run.figures["test"]), *stopped(f"{run.label} last first", *banks)]
     if run.method != "average":
         done_over = run.ends_on_heldout
         figures = replayed(run.bank("test"), run.policy(), run.aggregation) if done_over else run.figures["test"]
@@ -146,9 +158,7 @@ def rows_of(run: Packed, alone: bool) -> list[dict[str, Any]]:
         heldout = run.bank("heldout")
         confidence = Confidence(choose_threshold(heldout.trajectory(Confidence()), heldout.targets))
         rows.append(row(f"woc{size}", replayed(test, confidence)))
-        for name in THRESHOLDS:
-            point = fit_policy(heldout, name, cost=1.3)
-            rows.append(row(f"average{size}, {title(name)} at 1.3", replayed(test, point.policy, point.aggregation)))
+        rows += stopped(f"average{size}", heldout, test)
     return rows
 
 

@@ -112,6 +112,7 @@ TABLES = {  # the paper's two tables, in the short schedule
     "others": [job for name, own in OTHERS.items() for job in everywhere(method=name, method_options=own)],
 }
 PATIENT = DistilOptions(taught_epochs=240)  # for half the width, FLOPs of 60 epochs of the whole
+MIXED = replace(PATIENT, mixed=True)
 DISTILLATIONS = [job for dataset in DATASETS for job in jobs(dataset, DISTILLED, method="distil", loop=LONGER)]
 JOBS: dict[str, list[Job]] = {
     **TABLES,
@@ -124,7 +125,8 @@ JOBS: dict[str, list[Job]] = {
     ],
     "distil": DISTILLATIONS,
     "quick": [replace(job, backbones=QUICK_DISTILLED, teachers=job.name) for job in DISTILLATIONS],
-    "patient": [replace(job, variant="patient", method_options=PATIENT) for job in DISTILLATIONS],
+    "patient": [replace(job, variant="for-240-epochs", method_options=PATIENT) for job in DISTILLATIONS],
+    "mixed": [replace(job, variant="for-240-epochs-on-mixtures", method_options=MIXED) for job in DISTILLATIONS],
     "sizes": [  # what a cascade has to beat at its cost
         *[
             job
@@ -134,6 +136,7 @@ JOBS: dict[str, list[Job]] = {
         ],
         *[job for dataset in DATASETS for job in jobs(dataset, R18, method="mimo", loop=LONGER)],
     ],
+    "go-on": everywhere(**irene("going-on", later="go-on")),
     "long": [*everywhere(**AVERAGE, loop=LONG), *everywhere(**irene(), loop=LONG)],
     # All 50,000 images and nothing held out, so that nothing can be calibrated: ties single and average to the paper.
     "full": everywhere([0], **AVERAGE, variant="full", heldout=0, loop=LONG),

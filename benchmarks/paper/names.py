@@ -8,14 +8,15 @@ from collections.abc import Iterable
 
 ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
 PAPER_EPOCHS = 200
-IRENE, FOLDS = "irene at 1.3", "irene at 1.3 out-of-fold"  # labels of runs
-INDEPENDENT, TOGETHER, DISTILLED = "independent", "together", "distilled"  # trainings of cascades
-TRAINED = {
+IRENE = "irene at 1.3"  # labels of runs
+FOLDS, GOING_ON = f"{IRENE} out-of-fold", f"{IRENE} going on"
+INDEPENDENT, TOGETHER, DISTILLED = "independent", "together", "distilled"  # trainings of cascades; the last may go on
+_TRAINED = {
     INDEPENDENT: "trained independently",
     TOGETHER: "trained together",
     DISTILLED: "the small ones taught by the large ones",
 }
-MORE = "distilled and more independent"  # large ones to choose from
+AND_MORE = "and more independent"  # large ones to choose from
 NUMBERS = {1: "one", 2: "two", 3: "three"}
 TITLES = {
     "cifar10": "CIFAR-10",
@@ -43,6 +44,12 @@ def title(name: str) -> str:
 def setting_title(slug: str) -> str:
     dataset, backbone, epochs, *full = slug.split("-")
     return f"{title(dataset)}, {title(backbone)}, {epochs[1:]} epochs" + ", all 50,000 images" * bool(full)
+
+
+def trained(training: str) -> str:
+    """How the members of a cascade were trained, in words; after `distilled` may stand how long they were taught."""
+    kind, _, more = training.partition(" ")
+    return f"{_TRAINED[kind]} {more}".rstrip()
 
 
 def in_short(backbones: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import RESULTS, ROOT, asked_to_check, filled, write_or_check
-from names import TRAINED, counted, seeds, setting_title, title
+from names import counted, seeds, setting_title, title, trained
 from pages import beyond_text, latency_text, searched_text, tables, taught_text
 from pages.conclusions import best_cascades, conclusions
 from pages.latency_text import Latency
@@ -49,10 +49,10 @@ def main() -> None:
 
 def headline(study: dict[str, Any], latency: Latency) -> str:
     """Cascades of each training at two costs, beside one large network and three, on both data sets."""
-    by_dataset = {dataset: best_cascades(study["small_first"], dataset) for dataset in HEADLINE_DATA}
-    first = by_dataset[HEADLINE_DATA[0]]
+    best = best_cascades(study["small_first"], HEADLINE_DATA)
+    about = best[0][0]
     lines = [
-        f"CIFAR, {first[0]['epochs']} epochs on one H200, {seeds(first[0]['seeds'])}; cost in FLOPs of one ResNet-18",
+        f"CIFAR, {about['epochs']} epochs on one H200, {seeds(about['seeds'])}; cost in FLOPs of one ResNet-18",
         "([all figures](docs/results.md), [the commands that give them](benchmarks/README.md)). *ResNet-18 x 0.25* has",
         "a quarter of the channels of a ResNet-18, and 0.063 of its FLOPs. Accuracy at exactly that mean cost, in bold",
         "where it is above one ResNet-18's:",
@@ -62,14 +62,11 @@ def headline(study: dict[str, Any], latency: Latency) -> str:
     ]
     single = []
     for method, name, cost in (("single", "one ResNet-18", 1), ("average", "three ResNet-18, averaged", 3)):
-        found = [networks(study["rows"], cascades[0], "resnet18", method) for cascades in by_dataset.values()]
+        found = [networks(study["rows"], cascade, "resnet18", method) for cascade in best[0]]
         single = single or [mean_of(rows, "accuracy") for rows in found]
         lines.append(f"| {name} | {cost:.2f} | " + " | ".join(spread(rows, "accuracy", 100) for rows in found) + " |")
-    for cascade in first:
-        alike = [
-            next(one for one in cascades if one["training"] == cascade["training"]) for cascades in by_dataset.values()
-        ]
-        name = f"**cascade**: {counted(cascade['members'])}, {TRAINED[cascade['training']]}"
+    for alike in best:
+        name = f"**cascade**: {counted(alike[0]['members'])}, {trained(alike[0]['training'])}"
         for asked in ("0.25", "0.5"):
             right = [one["policies"]["selector"][asked]["accuracy"] for one in alike]
             cells = [

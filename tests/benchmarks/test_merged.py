@@ -87,7 +87,8 @@ def against(seeds: int, mark: str, **parts: Any) -> dict[str, Any]:
 def test_what_is_of_fewer_seeds_does_not_replace_what_is_of_more(seeds: int, stays: bool) -> None:
     def said(count: int, mark: str) -> dict[str, Any]:
         about = {"dataset": "cifar10", "epochs": 60, "seeds": count, "mark": mark}
-        taught = {"backbone": "resnet32", "count": 1, "taught": {"seeds": count, "mark": mark}, "independent": None}
+        taught = {"training": "distilled", "backbone": "resnet32", "count": 1}
+        taught |= {"taught": {"seeds": count, "mark": mark}, "independent": None}
         return {
             "against": against(count, mark),
             "asked": {"cifar10-resnet18-e30: irene at 1.3": [{"1.1": mark}] * count},
@@ -108,7 +109,7 @@ def test_parts_with_seeds_of_their_own_are_judged_by_these() -> None:
     (both,) = merged.results({"against": old}, found(against=new))["against"].values()
     parts = {"folds": {"seeds": 3, "gain": "old"}, "longer": {"seeds": 2, "gain": "new"}}
     assert both == {"seeds": 3, "gains": "new", **parts, "unheld": {"seeds": 1, "gain": "new"}}
-    about = {"dataset": "cifar10", "epochs": 60, "backbone": "resnet32", "count": 1}
+    about = {"dataset": "cifar10", "epochs": 60, "training": "distilled", "backbone": "resnet32", "count": 1}
     old_taught = {**about, "taught": {"seeds": 1, "mark": "old"}, "independent": {"seeds": 1}}
     new_taught = {**about, "taught": {"seeds": 3, "mark": "new"}, "independent": None}
     both = merged.results({"taught": [old_taught]}, found(taught=[new_taught]))["taught"]

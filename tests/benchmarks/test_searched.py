@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from comparison import joined
-from names import DISTILLED, INDEPENDENT, MORE
+from names import AND_MORE, DISTILLED, INDEPENDENT
 from pages import searched_text
 from replay import searched as search
 from replay.packed import Packed, Study
@@ -39,7 +39,7 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pool_is_a_distillation_or_all_sizes_that_there_are_enough_independent_runs_of(study: Study) -> None:
     taught, more = pools(study)  # of the third seed there is no independent small network
     assert (taught.training, taught.members, len(taught.seeds)) == (DISTILLED, DISTILLATION, 2)
-    assert (more.training, more.members) == (MORE, [*DISTILLATION, *["resnet18"] * 3])
+    assert (more.training, more.members) == (f"{DISTILLED} {AND_MORE}", [*DISTILLATION, *["resnet18"] * 3])
     fewer = Study([run for run in study.runs if run.seed < 2])
     alone, *_ = pools(fewer)
     assert (alone.training, alone.members) == (INDEPENDENT, ["resnet32"] * 2 + ["resnet18"] * 3)

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 import torch
 from comparison import joined
-from names import DISTILLED, INDEPENDENT, title
+from names import DISTILLED, INDEPENDENT, title, trained
 from pages import pictures, tables
 from pages.conclusions import best_cascades, cascade_sentence, conclusions
 from pages.rows import networks
 from replay import small_first
 from replay.packed import Packed, Study
+from replay.searched import pools
 from replay.small_first import Part, SmallFirst
+from replay.taught import taught
 
 from irene.bank import Bank
 from irene.halting.policies import Margin
@@ -54,13 +56,32 @@ def test_cascades_are_of_independent_members_and_of_distillations(study: Study) 
     assert [one.whole_run for one in small_first.small_first(study)] == [False] * 5 + [True]
 
 
-def test_cascades_are_of_seeds_that_there_are_independent_large_networks_of(study: Study) -> None:
+def test_independent_cascades_are_of_seeds_that_there_are_small_and_large_networks_of(study: Study) -> None:
     fewer = Study([run for run in study.runs if (run.setting.backbone, run.seed) != ("resnet18", 0)])
-    assert {tuple(kind(one)[2]) for one in small_first.small_first(fewer)} == {(1,)}
-    none = Study([run for run in study.runs if run.setting.backbone != "resnet18"])
-    assert not list(small_first.small_first(none))
+    seeds = {one.training: kind(one)[2] for one in small_first.small_first(fewer)}
+    assert seeds == {INDEPENDENT: [1], DISTILLED: [0, 1]}, "who was taught has large ones of the same run"
     plain = Study([run for run in study.runs if run.method == "average"])
     assert {one.training for one in small_first.small_first(plain)} == {INDEPENDENT}
+
+
+def test_those_who_were_taught_for_longer_are_cascades_of_their_own(
+    study: Study, tmp_path: Path, make_run: Callable[..., Run]
+) -> None:
+    run = next(run for run in study.runs if run.method == "distil" and run.seed == 1)
+    banks = {split: run.bank(split) for split in ("heldout", "test")}
+    own = {"taught_epochs": 240, "mixed": True}
+    long = Packed.open(make_run(tmp_path / "long", banks, "distil", 7, own, run.backbones).path)
+    assert isinstance(long, Packed)
+    assert long.label == "distil for 240 epochs on mixtures"
+    both = Study([*study.runs, long])
+    trainings = {one.training: kind(one)[2] for one in small_first.small_first(both) if one.whole_run}
+    assert trainings == {DISTILLED: [0, 1], "distilled for 240 epochs on mixtures": [7]}
+    assert {(one["training"], one["taught"]["seeds"]) for one in taught(both)} == {
+        (DISTILLED, 2),
+        ("distilled for 240 epochs on mixtures", 1),
+    }
+    assert [pool.training for pool in pools(both)][-1] == "distilled for 240 epochs on mixtures"
+    assert trained("distilled for 240 epochs").endswith("taught by the large ones for 240 epochs")
 
 
 @pytest.mark.parametrize(
@@ -186,9 +207,21 @@ def test_sentences_say_how_members_were_trained() -> None:
 
 
 def test_the_headline_is_of_each_training_with_as_many_seeds() -> None:
-    assert best_cascades(CASCADES, "cifar10") == CASCADES[1:3]
+    assert best_cascades(CASCADES, ["cifar10"]) == [[CASCADES[1]], [CASCADES[2]]]
     more = entry(INDEPENDENT, ["resnet32"] * 2, seeds=3)
-    assert best_cascades([*CASCADES, more], "cifar10") == [more]
+    assert best_cascades([*CASCADES, more], ["cifar10"]) == [[more]]
+
+
+def test_the_headline_begins_with_who_was_taught_longest_on_all_data_sets() -> None:
+    longer = entry("distilled for 240 epochs", ["resnet32"] * 2, whole_run=True)
+    assert best_cascades([*CASCADES, longer], ["cifar10"])[0] == [longer]
+    fewer = {**longer, "seeds": 1}
+    assert best_cascades([*CASCADES, fewer], ["cifar10"])[0] == [CASCADES[1]]
+    other = [{**one, "dataset": "cifar100"} for one in CASCADES]
+    assert best_cascades([*CASCADES, *other, longer], ["cifar10", "cifar100"])[0] == [CASCADES[1], other[1]]
+    assert cascade_sentence(fewer, rows("resnet18")) in conclusions(
+        {"against": {}, "rows": rows("resnet18"), "small_first": [*CASCADES, fewer]}, {}
+    )
 
 
 def test_the_figure_has_a_line_for_each_cascade_by_its_training() -> None:

@@ -18,12 +18,13 @@ import write
 from pages import tables
 from pages.conclusions import folds_sentence, source
 from pages.rows import load_paper, utility_of
-from replay import against
+from replay import against, merged
 from replay.kept import Kept
 from replay.packed import Packed, Setting, Study, common_seeds
 from training.packing import pack
 
 from irene.bank import Bank
+from irene.calibration.fit import fit_policy
 from irene.calibration.frontier import Frontier
 from irene.data import Data, load
 from irene.models import MemberSpec, build
@@ -134,6 +135,29 @@ def test_packed_runs_become_rows_with_the_fields_of_the_study(study: Study) -> N
     assert {"average of 5", "woc of 5"} <= of_five
     assert {row["method"] for row in rows if row["images"] == 50_000} == {"single", "average"}  # nothing held out
     assert {row["members"] for row in rows if row["method"] == "single"} == {1}
+
+
+def test_members_of_fge_are_stopped_with_the_last_one_first(
+    tmp_path: Path, lifelike_bank: Callable[..., Bank], make_run: Callable[..., Run]
+) -> None:
+    banks = {split: lifelike_bank(500, skills=(1.0, 2.0, 3.0), seed=len(split)) for split in ("heldout", "test")}
+    run = Packed.open(make_run(tmp_path / "fge", banks, "fge", 0).path)
+    assert isinstance(run, Packed)
+    whole, margin, change = collect.rows_of(run, alone=True)
+    assert [row["method"] for row in (whole, margin, change)] == [
+        "fge",
+        "fge last first, margin + temperature at 1.3",
+        "fge last first, change predictor at 1.3",
+    ]
+    turned = {split: bank.members([2, 1, 0]) for split, bank in banks.items()}
+    point = fit_policy(turned["heldout"], "margin", cost=1.3)
+    labels = turned["test"].replay(point.policy, point.aggregation).labels
+    assert margin["accuracy"] == pytest.approx(float((labels == turned["test"].targets).double().mean()), abs=0.005)
+    assert margin["cost"] == pytest.approx(1.3, abs=0.15)
+    assert whole["cost"] == 3
+    assert {merged.like_the_run(key) for key in merged.by([whole, margin, change], merged.ROW)} == {
+        "digits-cnn-fge-s0-e2"
+    }
 
 
 def test_figures_are_measured_on_packed_runs(study: Study, tmp_path: Path) -> None:

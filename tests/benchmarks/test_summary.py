@@ -74,10 +74,19 @@ def test_only_what_is_beyond_chance_counts_as_ahead(low: float, ahead: int) -> N
 
 
 def test_utility_stands_beside_the_papers() -> None:
-    assert "at or above the paper's in 0 of 1 (ours and theirs: " in said()
-    assert " and 3.10)" in said()
+    whose = "(ours and theirs: CIFAR-10, ResNet-18, one seed: "
+    assert f"at or above the paper's after 30 epochs in 0 of 1 settings {whose}" in said()
+    assert " and 3.10); it is counted" in said()
     better = [row(30, IRENE, 0.934, 1.01) if one["method"] == IRENE else one for one in study()["rows"]]
-    assert "at or above the paper's in 1 of 1 (ours and theirs: " in said(rows=better)
+    assert f"at or above the paper's after 30 epochs in 1 of 1 settings {whose}" in said(rows=better)
+
+
+def test_utility_is_told_for_each_length_of_training() -> None:
+    rows = [*study()["rows"], row(60, IRENE, 0.934, 1.01)]
+    against = {slug: study()["against"][SLUG] for slug in ("cifar10-resnet18-e60", SLUG)}
+    found = said(rows=rows, against=against)
+    assert "after 30 epochs in 0 of 1 settings" in found
+    assert "and 3.10), and after 60 epochs in 1 of 1 settings" in found
 
 
 def test_corrupted_images_are_spoken_of() -> None:

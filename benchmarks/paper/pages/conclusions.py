@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from comparison import gain, verdict
-from names import IRENE, PAPER_EPOCHS, TRAINED, counted, seeds, setting_title, title
+from names import IRENE, PAPER_EPOCHS, counted, seeds, setting_title, title, trained
 
 from pages import beyond_text
 from pages.rows import (
@@ -20,6 +20,7 @@ from pages.rows import (
     of_setting,
     taught,
     utility_of,
+    worth_showing,
 )
 
 MARGIN = title("margin")
@@ -107,10 +108,19 @@ def recipe_sentence(rows: Sequence[Row]) -> str:
     )
 
 
-def best_cascades(cascades: Sequence[Row], dataset: str) -> list[Row]:
-    """Of each training the first cascade that is most worth showing, those who were taught before others."""
-    here = [one for one in most_worth_showing(cascades) if one["dataset"] == dataset]
-    return sorted((alike[0] for alike in grouped(here, "training").values()), key=taught, reverse=True)
+def best_cascades(cascades: Sequence[Row], datasets: Sequence[str]) -> list[list[Row]]:
+    """Of each training the first cascade that is most worth showing, on every data set, the longest taught first.
+
+    A training is left out where it has fewer seeds or epochs than others on one of the data sets.
+    """
+    here = [one for one in most_worth_showing(cascades) if one["dataset"] in datasets]
+    best = {dataset: max(map(worth_showing, alike)) for (dataset,), alike in grouped(here, "dataset").items()}
+    first: dict[str, dict[str, Row]] = {}
+    for one in here:
+        if worth_showing(one) == best[one["dataset"]]:
+            first.setdefault(one["training"], {}).setdefault(one["dataset"], one)
+    found = [[by_dataset[name] for name in datasets] for by_dataset in first.values() if {*datasets} <= {*by_dataset}]
+    return sorted(found, key=lambda alike: (taught(alike[0]), len(alike[0]["training"])), reverse=True)
 
 
 def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
@@ -132,7 +142,7 @@ def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
     learned = f"at {', '.join(won)}" if won else "at no cost"
     return (
         f"**Small members first**, {title(cascade['dataset'])}, {counted(cascade['members'])}, {cascade['epochs']} "
-        f"epochs, {TRAINED[cascade['training']]} ({seeds(cascade['seeds'])}), selector fitted on their outputs: "
+        f"epochs, {trained(cascade['training'])} ({seeds(cascade['seeds'])}), selector fitted on their outputs: "
         f"{' and '.join(reached)}. The selector is significantly ahead of {MARGIN} {learned}"
         f"{most_gained(gains)}; cost-to-go, a linear policy for all costs, is {linear_gain(cascade):+.2f} points from "
         "it on their mean."

@@ -12,13 +12,13 @@ from names import (
     DISTILLED,
     INDEPENDENT,
     TOGETHER,
-    TRAINED,
     counted,
     file_name,
     in_short,
     number,
     seeds,
     title,
+    trained,
     without_seed,
 )
 
@@ -85,7 +85,7 @@ def in_half_the_time(files: Latency) -> str:
     rows = [row for row in asked if row["kind"] == network["kind"]]
     return in_lines(
         f"In measured time ({title(network['dataset'])}, {seeds(len(rows))}), on two CPU cores with ONNX Runtime in "
-        f"int8: a cascade of {counted(network['backbones'])}, {TRAINED[network['training']]}, asked for half the time "
+        f"int8: a cascade of {counted(network['backbones'])}, {trained(network['training'])}, asked for half the time "
         f"of one ResNet-18, takes {mean_of(rows, 'time_median'):.2f} of it and is right on "
         f"{100 * mean_of(rows, 'accuracy'):.2f} % of the images, one ResNet-18 on {100 * network['single']:.2f} %."
     )
@@ -134,8 +134,7 @@ def of_kind(networks: Sequence[Row], rows: Sequence[Row]) -> list[str]:
 
 def kind_title(about: Row) -> str:
     epochs = epochs_of(about["run"])
-    trained = TRAINED[about["training"]]
-    return f"{in_short(about['backbones'])}, {trained}" + (f", {epochs} epochs" if epochs else "")
+    return f"{in_short(about['backbones'])}, {trained(about['training'])}" + (f", {epochs} epochs" if epochs else "")
 
 
 def large(about: Row) -> str:

@@ -18,7 +18,6 @@ from pages.rows import grouped, mean_of, most_worth_showing, select
 
 STUDY = Path(__file__).resolve().parents[1]
 SMALL_FIRST = "small-first"
-LINES = {INDEPENDENT: "-", DISTILLED: "--"}  # by training
 CAPTIONS = {
     SMALL_FIRST: "Small members first: accuracy against FLOPs of one ResNet-18",
     "members": "Accuracy against the number of members, and how many an image needs (Fig. 1)",
@@ -129,7 +128,7 @@ def _cascade(axes: Axes, cascade: dict[str, Any], colour: str) -> None:
         cost,
         accuracy,
         color=colour,
-        ls=LINES[cascade["training"]],
+        ls={INDEPENDENT: "-", DISTILLED: "--"}.get(cascade["training"], ":"),  # dotted if taught for longer
         marker="o",
         ms=4,
         label=f"{in_short(cascade['members'])}: {cascade['training']}, {seeds(cascade['seeds'])}",

@@ -104,7 +104,8 @@ def worth_showing(cascade: Row) -> tuple[int, int]:
 
 
 def most_worth_showing(cascades: Sequence[Row]) -> list[Row]:
-    """Those that sum up what there is on each data set, and of these the ones most worth showing."""
+    """Those that sum up what there is on each data set, and of these the ones of each training most worth showing."""
     found = [one for one in cascades if sums_up(one)]
-    best = {dataset: max(map(worth_showing, alike)) for (dataset,), alike in grouped(found, "dataset").items()}
-    return [one for one in found if worth_showing(one) == best[one["dataset"]]]
+    alike = grouped(found, "dataset", "training")
+    best = {which: max(map(worth_showing, some)) for which, some in alike.items()}
+    return [one for one in found if worth_showing(one) == best[one["dataset"], one["training"]]]

@@ -31,7 +31,7 @@ def summary(study: dict[str, Any], beyond: dict[str, Any], datasets: Sequence[st
 
 def starting_small(cascades: Sequence[Row], rows: Sequence[Row], datasets: Sequence[str]) -> str:
     """What taught cascades reach at a quarter and at half of the cost of one large network."""
-    best = [best_cascades(cascades, dataset)[0] for dataset in datasets]
+    best = best_cascades(cascades, datasets)[0]
 
     def have(values: list[float]) -> str:
         return " and ".join(f"{100 * value:.2f}" for value in values)
@@ -82,22 +82,29 @@ def joint_training(other: Gains, against: dict[str, Any]) -> str:
 
 
 def against_the_paper(rows: Sequence[Row], slugs: Sequence[str]) -> str:
-    """IRENE's utility beside the paper's."""
+    """IRENE's utility beside the paper's, for each length of training."""
     paper = {(row["dataset"], row["backbone"]): row["utility"] for row in load_paper() if row["method"] == "irene"}
-    told, reached = [], 0
+    told: dict[int, list[tuple[bool, str]]] = {}
     for slug in slugs:
-        dataset, backbone, epochs = slug.split("-")
-        setting = of_setting(rows, dataset, backbone, int(epochs[1:]))
-        ours = utility_of([row for row in setting if row["method"] == IRENE], setting)
-        if ours is not None and (dataset, backbone) in paper:
-            reached += ours >= paper[dataset, backbone]
-            told.append(f"{ours:.2f} and {paper[dataset, backbone]:.2f}")
+        dataset, backbone, length = slug.split("-")
+        epochs, theirs = int(length[1:]), paper.get((dataset, backbone))
+        setting = of_setting(rows, dataset, backbone, epochs)
+        runs = [row for row in setting if row["method"] == IRENE]
+        ours = utility_of(runs, setting)
+        if ours is not None and theirs is not None:
+            where = f"{title(dataset)}, {title(backbone)}, {seeds(len(runs))}: {ours:.2f} and {theirs:.2f}"
+            told.setdefault(epochs, []).append((ours >= theirs, where))
     if not told:
         return ""
+    lengths = [
+        f"after {epochs} epochs in {sum(reached for reached, _ in found)} of {len(found)} settings (ours and theirs: "
+        f"{'; '.join(where for _, where in found)})"
+        for epochs, found in sorted(told.items())
+    ]
     return (
         "IRENE's utility, which sets accuracy against cost and is 1 for one member and for three averaged, is at or "
-        f"above the paper's in {reached} of {len(told)} (ours and theirs: {', '.join(told)}); it is counted from our "
-        "own `single` and `average`, whose short training makes them less accurate than the paper's."
+        f"above the paper's {', and '.join(lengths)}; it is counted from our own `single` and `average` of as many "
+        f"epochs, the paper's from its own of {PAPER_EPOCHS}."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from comparison import gain
 from jobs import R18_FLOPS
-from names import FOLDS, IRENE, TITLES, in_short, seeds, setting_title, title
+from names import FOLDS, GOING_ON, IRENE, TITLES, in_short, seeds, setting_title, title
 
 from pages.rows import Row, deviation, grouped, load_paper, mean_of, networks, spread, taught, utility_of, written
 
@@ -25,8 +25,11 @@ ORDER = (
     "woc",
     f"average, {TITLES['margin']} at 1.3",
     f"average, {TITLES['change']} at 1.3",
+    f"fge last first, {TITLES['margin']} at 1.3",
+    f"fge last first, {TITLES['change']} at 1.3",
     "irene paper's recipe",
     IRENE,
+    GOING_ON,
     FOLDS,
 )
 TRAININGS = "In *distilled* cascades the small members learned from the large ones of the same run (`distil`)."
@@ -68,7 +71,7 @@ def method_table(rows: Sequence[Row]) -> str:
         cells += [spread(found, "nll", digits=3), spread(found, "ece", digits=3), spread(found, "flops", 1e-9)]
         timed = [row for row in found if row["alone"]]
         cells.append(spread(timed, "ms", 1e3, 1) if timed else "")
-        name = "irene" if method == IRENE else method
+        name = "irene" if method in (IRENE, GOING_ON) else method
         cells += beside(paper.get((found[0]["dataset"], backbone, name)), found, own)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

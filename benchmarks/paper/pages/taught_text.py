@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from names import number, seeds, title
+from names import DISTILLED, number, seeds, title
 
 from pages.rows import Row, written
 
 INTRODUCTION = """### What teaching gives
 
 Accuracy in % of small networks that learned from labels and from three ResNet-18 (`distil`), beside independent ones of
-as many epochs and of the same seeds: the mean of them by themselves, and averaged."""
+as many epochs as these and of the same seeds: the mean of them by themselves, and averaged."""
 
 
 def section(found: Sequence[Row]) -> str:
@@ -20,10 +20,11 @@ def section(found: Sequence[Row]) -> str:
         return ""
     lines = ["| data, epochs | network | seeds | taught | independent |", "|---" * 5 + "|"]
     for about in found:
+        taught = about["training"].replace(DISTILLED, ", taught", 1) * (about["training"] != DISTILLED)
         for key, how in (("alone", ""), ("averaged", ", averaged")) if about["count"] > 1 else (("alone", ""),):
             many = f"{number(about['count'])} {title(about['backbone'])}" if how else title(about["backbone"])
             lines.append(
-                f"| {title(about['dataset'])}, {about['epochs']} | {many}{how} | {about['taught']['seeds']} | "
+                f"| {title(about['dataset'])}, {about['epochs']}{taught} | {many}{how} | {about['taught']['seeds']} | "
                 f"{percent(about['taught'][key])} | {independent(about, key)} |"
             )
     return f"{INTRODUCTION}\n\n" + "\n".join(lines) + "\n\n"

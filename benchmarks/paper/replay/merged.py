@@ -20,7 +20,7 @@ Place = Callable[[Any], Any]  # of what tells entries apart: something to sort b
 ROW = ("dataset", "backbone", "epochs", "images", "method", "members", "seed")  # what no two rows have in common
 CASCADE = ("dataset", "epochs", "training", "members")
 POOL = ("dataset", "epochs", "training", "pool")
-TAUGHT = ("dataset", "epochs", "backbone", "count")
+TAUGHT = ("dataset", "epochs", "training", "backbone", "count")
 ENOUGH = 3  # seeds of a figure: any more count for less than epochs do
 
 
@@ -171,6 +171,6 @@ def among_cascades(key: tuple[Any, ...]) -> tuple[Any, ...]:
 def like_the_run(key: tuple[Any, ...]) -> str:
     """What sorts as the name of the run that a row is of: a single network and woc are of an average ensemble."""
     dataset, backbone, epochs, images, method, _, seed = key
-    kind = method.partition(",")[0].replace("woc", "average").replace("single", "average")
+    kind = method.partition(",")[0].replace("woc", "average").replace("single", "average").removesuffix(" last first")
     kind = kind.replace(IRENE, "irene").replace(" of ", "-t").replace(" ", "-") + "-full" * (images >= ALL_IMAGES)
     return f"{file_name(dataset)}-{'_'.join(dict.fromkeys(backbone.split('+')))}-{kind}-s{seed}-e{epochs}"

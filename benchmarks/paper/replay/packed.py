@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobs import R18_FLOPS
-from names import ALL_IMAGES
+from names import ALL_IMAGES, DISTILLED
 
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
@@ -120,11 +120,18 @@ class Packed(Run):
         if self.method == "irene":
             parts.append(self._kind())
             parts += ["out-of-fold"] * (self.own["selector_data"] == "folds" and self.own["recipe"] == "irene")
+            parts += ["going on"] * (self.own.get("later") == "go-on")
             parts += [f"without {part}" for part in self.own["without"]]
         if self.own.get("taught_epochs"):
             parts.append(f"for {self.own['taught_epochs']} epochs")
+        parts += ["on mixtures"] * bool(self.own.get("mixed"))
         equal, count = len(set(self.backbones)) == 1, len(self.backbones)
         return " ".join(parts) + (f" of {count}" if equal and count not in (1, TABLE_MEMBERS) else "")
+
+    @property
+    def taught(self) -> str:
+        """How the small members of a distillation were trained, as results.json calls it."""
+        return self.label.replace("distil", DISTILLED, 1)
 
     def _kind(self) -> str:
         if self.own["recipe"] == "paper":

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from names import DISTILLED, INDEPENDENT, MORE
+from names import AND_MORE, INDEPENDENT
 from torch import Tensor
 
 from irene.bank import Bank
@@ -19,7 +19,18 @@ from irene.calibration.weights import fit_aggregation
 from irene.halting.rule import Aggregation
 from irene.training.afterwards import selector_fitter
 from replay.packed import Packed, Setting, Study, common_seeds
-from replay.small_first import COSTS, LARGE, SELECTOR, SMALL, Part, accuracy, bank_of, members_of, of_heldout
+from replay.small_first import (
+    COSTS,
+    LARGE,
+    SELECTOR,
+    SMALL,
+    Part,
+    accuracy,
+    bank_of,
+    distillations,
+    members_of,
+    of_heldout,
+)
 
 FEW, MANY = 2, 3  # independent small members of each kind in a pool, and large ones
 POLICIES = ("margin", SELECTOR)
@@ -51,15 +62,15 @@ def pools(study: Study) -> Iterator[Pool]:
         smalls = [of_heldout(study.of(large._replace(backbone=name), "average")) for name in SMALL]
         alike = [small for small in smalls if {run.seed for run in small} >= {run.seed for run in averages}]
         if alike:
-            seeds = zip(*common_seeds(*alike, averages), strict=True)
-            yield Pool(large, INDEPENDENT, [independent(runs) for runs in seeds])
-        for setting in study.settings():
-            runs = of_heldout(study.of(setting, "distil")) if setting._replace(backbone=LARGE) == large else []
-            if runs:
-                yield Pool(large, DISTILLED, [distilled(run) for run in runs])
-            both = list(zip(*common_seeds(runs, averages), strict=True))
-            if both:
-                yield Pool(large, MORE, [[*distilled(run), Part(more, LARGE, MANY)] for run, more in both])
+            by_seed = zip(*common_seeds(*alike, averages), strict=True)
+            yield Pool(large, INDEPENDENT, [independent(runs) for runs in by_seed])
+    for large, training, runs in distillations(study):
+        yield Pool(large, training, [distilled(run) for run in runs])
+        averages = of_heldout(study.of(large, "average"))
+        both = list(zip(*common_seeds(runs, averages), strict=True))
+        if both:
+            seeds = [[*distilled(run), Part(more, LARGE, MANY)] for run, more in both]
+            yield Pool(large, f"{training} {AND_MORE}", seeds)
 
 
 def independent(runs: Sequence[Packed]) -> list[Part]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from comparison import joined
-from names import DISTILLED, INDEPENDENT
+from names import INDEPENDENT
 from torch import Tensor
 
 from irene.bank import Bank
@@ -83,20 +83,25 @@ class SmallFirst(NamedTuple):
 
 
 def small_first(study: Study) -> Iterator[SmallFirst]:
-    """The cascades that there are runs for, each of seeds that there are independent large networks of, too."""
+    """The cascades that there are runs for; pages compare them with rows of independent networks of the same seeds."""
     for large in study.settings():
-        averages = of_heldout(study.of(large, "average"))
-        if large.backbone == LARGE and averages:
-            yield from independent(study, large, averages)
-            yield from distilled(study, large, averages)
+        if large.backbone == LARGE:
+            yield from independent(study, large)
+    for large, training, runs in distillations(study):
+        kinds = Counter(runs[0].backbones)
+        small = [name for name in kinds if name != LARGE]
+        for some in [[name] for name in small] + [small] * (len(small) > 1):
+            parts = [tuple(Part(run, name, kinds[name]) for name in (*some, LARGE)) for run in runs]
+            yield SmallFirst(large, training, parts)
 
 
 def of_heldout(runs: Sequence[Packed]) -> list[Packed]:
     return [run for run in runs if run.has_heldout]
 
 
-def independent(study: Study, large: Setting, averages: Sequence[Packed]) -> Iterator[SmallFirst]:
+def independent(study: Study, large: Setting) -> Iterator[SmallFirst]:
     """Members of two runs that know nothing of each other."""
+    averages = of_heldout(study.of(large, "average"))
     for backbone in SMALL:
         smalls = of_heldout(study.of(large._replace(backbone=backbone), "average"))
         pairs = list(zip(*common_seeds(smalls, averages), strict=True))
@@ -106,17 +111,13 @@ def independent(study: Study, large: Setting, averages: Sequence[Packed]) -> Ite
             )
 
 
-def distilled(study: Study, large: Setting, averages: Sequence[Packed]) -> Iterator[SmallFirst]:
-    """The small members of a distillation, one kind at a time and all, before the large ones that taught them."""
+def distillations(study: Study) -> Iterator[tuple[Setting, str, list[Packed]]]:
+    """Runs in which large members taught small ones, by the setting of the large ones and by how they did so."""
     for setting in study.settings():
-        kinds = Counter(setting.backbone.split("+"))
-        if setting._replace(backbone=LARGE) != large or LARGE not in kinds:
-            continue
-        runs, _ = common_seeds(of_heldout(study.of(setting, "distil")), averages)
-        small = [name for name in kinds if name != LARGE]
-        for some in [[name] for name in small] + [small] * (len(small) > 1) if runs else ():
-            parts = [tuple(Part(run, name, kinds[name]) for name in (*some, LARGE)) for run in runs]
-            yield SmallFirst(large, DISTILLED, parts)
+        runs = [run for run in of_heldout(study.runs) if run.setting == setting and run.method == "distil"]
+        for training in dict.fromkeys(run.taught for run in runs if LARGE in run.backbones):
+            alike = [run for run in runs if run.taught == training]
+            yield setting._replace(backbone=LARGE), training, sorted(alike, key=lambda run: run.seed)
 
 
 def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:

@@ -7,29 +7,30 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from replay.packed import TABLE_MEMBERS, Packed, Setting, Study
+from replay.packed import TABLE_MEMBERS, Packed, Study
+from replay.small_first import distillations
 
 
 def taught(study: Study) -> list[dict[str, Any]]:
     """Accuracy of those who were taught in each distillation on test images, beside that of independent ones."""
-    distilled = {setting: study.of(setting, "distil") for setting in study.settings()}
     return [
-        about(study, setting, runs, backbone, count)
-        for setting, runs in distilled.items()
-        if runs
+        about(study, training, runs, backbone, count)
+        for _, training, runs in distillations(study)
         for backbone, count in Counter(runs[0].backbones).items()
         if backbone != runs[0].first_trained
     ]
 
 
-def about(study: Study, setting: Setting, runs: Sequence[Packed], backbone: str, count: int) -> dict[str, Any]:
+def about(study: Study, training: str, runs: Sequence[Packed], backbone: str, count: int) -> dict[str, Any]:
     """Members of one kind, by themselves and averaged."""
+    setting = runs[0].setting
     seeds = {run.seed for run in runs}
     alike = [t for t, name in enumerate(runs[0].backbones) if name == backbone]
     others = [run for run in study.of(setting._replace(backbone=backbone), "average") if run.seed in seeds]
     return {
         "dataset": setting.dataset,
         "epochs": setting.epochs,
+        "training": training,
         "backbone": backbone,
         "count": count,
         "taught": alone_and_averaged(runs, alike, alike),

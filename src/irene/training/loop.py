@@ -187,6 +187,7 @@ class _Stepper:
     def _run(self, batch: Batch) -> None:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
+        batch = self.objective.prepared(batch)
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
             output = self.forward(batch.inputs)
         terms = self.objective.terms(batch, output)

@@ -24,6 +24,10 @@ class Objective(ABC):
     companion: nn.Module | None = None
     companion_optimizer: OptimizerOptions | None = None
 
+    def prepared(self, batch: Batch) -> Batch:
+        """What the model and `terms` get of a batch: by default the batch as it is."""
+        return batch
+
     @abstractmethod
     def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:
         """The weighted terms of the loss for the model's raw output on a batch."""

@@ -4,29 +4,46 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Sequence
 
 from irene.errors import OptionError
 from irene.models import Member
 from irene.training.method import Training
+from irene.training.objective import Objective
 from irene.training.options import LoopOptions
 from irene.training.schedules import Schedule
 
+HIGH, LOW = 0.5, 0.001  # learning rates between which a cycle moves, as shares of the loop's: torchensemble's
 
-def first_member(training: Training, method: str) -> Member:
-    """The member that all others go on from; they can, as all have the same backbone."""
-    if len(set(training.backbones)) > 1:
+
+def check_alike(backbones: Sequence[str], method: str) -> None:
+    """Members can go on from each other's weights if all have the same backbone."""
+    if len(set(backbones)) > 1:
         raise OptionError(
             f"{method} trains each member on from the one before, so all have one backbone: "
-            f"got {', '.join(training.backbones)}; give one"
+            f"got {', '.join(backbones)}; give one"
         )
+
+
+def first_member(training: Training, method: str) -> Member:
+    """The member that all others go on from."""
+    check_alike(training.backbones, method)
     return training.new_member(0)
 
 
-def go_on(training: Training, stage: str, member: Member, options: LoopOptions) -> Member:
+def go_on(
+    training: Training, stage: str, member: Member, options: LoopOptions, objective: Objective | None = None
+) -> Member:
     """A copy of the member, trained further."""
-    further = copy.deepcopy(member)
-    training.fit(stage, further, options=options)
+    further = copy.deepcopy(member).requires_grad_(True)
+    training.fit(stage, further, objective, options=options)
     return further
+
+
+def rise_and_fall(options: LoopOptions, epochs: int, high: float = HIGH, low: float = LOW) -> LoopOptions:
+    """The options of a cycle from one low point to the next."""
+    schedule = Schedule(kind="triangle", low=low / high)
+    return cycle(options, epochs=epochs, lr=options.optimizer.lr * high, schedule=schedule)
 
 
 def cycle(options: LoopOptions, *, epochs: int, lr: float, schedule: Schedule) -> LoopOptions:

@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from irene.data import Augment, Data, load
 from irene.errors import OptionError, RunError
 from irene.evaluation.facts import learning
 from irene.run import Run
-from irene.training.methods.distil import DistilOptions
+from irene.training.method import Training
+from irene.training.methods.distil import DistilOptions, mix
 from irene.training.options import LoopOptions, OptimizerOptions
+from irene.training.together import Together
 from irene.training.train import TrainOptions, train
 
 Trainer = Callable[..., Run]
@@ -152,6 +155,68 @@ def test_what_is_shown_of_its_learning_is_the_whole_loss(trainer: Trainer) -> No
     run = trainer("distil", backbones=("mlp", "cnn"), members=2, epochs=2)
     taught = run.epochs()["taught"]
     assert learning(run)["taught"] == [epoch["labels"] + epoch["teaching"] for epoch in taught]
+
+
+def test_mixtures_are_of_neighbours_in_shares_of_their_own() -> None:
+    torch.manual_seed(0)
+    images = torch.randint(0, 256, (64, 3, 4, 4), dtype=torch.uint8)
+    mixed = mix(images)
+    assert mixed.dtype == torch.uint8
+    own, other = images.double(), images.roll(1, 0).double()
+    apart = (own - other).flatten(1)
+    share = ((mixed.double() - other).flatten(1) * apart).sum(1) / apart.square().sum(1)
+    again = share[:, None, None, None] * own + (1 - share[:, None, None, None]) * other
+    assert (again - mixed).abs().max() < 1
+    assert share.min() < 0.1 < 0.9 < share.max()
+    assert share.mean() == pytest.approx(0.5, abs=0.15)
+    assert torch.equal(mix(torch.ones(4, 1, 2, 2)), torch.ones(4, 1, 2, 2))
+
+
+def test_of_mixtures_only_the_teachers_know_the_answer(tmp_path: Path) -> None:
+    """The teacher learns wrong labels, and so does who is taught, though the labels would have a weight."""
+    run = train(
+        "distil",
+        with_wrong_labels(load("digits"), None),
+        tmp_path / "run",
+        options=TrainOptions(members=2, backbones=("mlp", "cnn"), device="cpu"),
+        loop=LoopOptions(epochs=8, batch_size=64, optimizer=OptimizerOptions(lr=0.05)),
+        method_options=DistilOptions(weight=0.1, mixed=True),
+    )
+    assert all("labels" not in epoch for epoch in run.epochs()["taught"])
+    test = run.bank("test")
+    wrong = (test.outputs[:, :, 0].argmax(2) == (test.targets[:, None] + 1) % 10).double().mean(0)
+    assert (wrong > 0.5).all(), "chance is 0.1"
+
+
+def test_who_is_taught_sees_the_mixture_that_the_teachers_answer(
+    trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[torch.Tensor] = []
+    frozen, forward = Training.frozen, Together.forward
+
+    def watching(self: Training, member: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+        call = frozen(self, member)
+        return lambda inputs: (seen.append(inputs.clone()), call(inputs))[1]
+
+    def together(self: Together, x: torch.Tensor) -> torch.Tensor:
+        seen.append(x.clone())
+        return forward(self, x)
+
+    monkeypatch.setattr(Training, "frozen", watching)
+    monkeypatch.setattr(Together, "forward", together)
+    trainer("distil", backbones=("mlp", "cnn"), members=2, epochs=1, options=DistilOptions(mixed=True))
+    learned = seen[: len(seen) // 2 * 2]
+    assert learned
+    assert all(torch.equal(one, other) for one, other in zip(learned[::2], learned[1::2], strict=True))
+    assert not torch.isin(learned[0].flatten(1).sum(1), load("digits").train.inputs.flatten(1).sum(1)).all()
+
+
+def test_only_images_are_mixed(trainer: Trainer, tmp_path: Path) -> None:
+    with pytest.raises(
+        OptionError, match=r"mixed is for images \(C, H, W\), got inputs of shape \(10,\): leave it out"
+    ):
+        trainer("distil", data="diabetes", backbones=("mlpx0.5", "mlp"), members=2, options=DistilOptions(mixed=True))
+    assert not (tmp_path / "run").exists()
 
 
 def with_wrong_labels(data: Data, augment: Augment | None) -> Data:

@@ -177,6 +177,9 @@ def test_table_of_values_stops_where_the_noise_is_low(tmp_path: Path) -> None:
         ({"selector_decay": -1.0}, "learning rate and its decay must be above 0, got 0.01 and -1$"),
         ({"recipe": "paper", "selector_data": "folds"}, "the selector learns with the members"),
         ({"recipe": "paper", "without": ("joint",)}, "use the recipe irene for folds or for a selector fitted after"),
+        ({"later": "again"}, "later members begin anew or go-on, got 'again'"),
+        ({"later": "go-on", "recipe": "paper"}, "use the recipe irene and selector data slice"),
+        ({"later": "go-on", "selector_data": "folds"}, "use the recipe irene and selector data slice"),
     ],
 )
 def test_options_that_cannot_work_are_refused(given: dict[str, Any], message: str) -> None:
@@ -258,6 +261,39 @@ def test_each_member_begins_anew_beside_frozen_ones(
         factors = [selector.schedule.factor(progress) for progress in (0.0, 0.29, 0.3, 0.6, 0.8)]
         assert factors == pytest.approx([1, 1, 0.7, 0.7**2, 0.7**3])  # a decay of its own, where the backbone has steps
     assert [name for name, _ in watched.made].count("member-1") == 1
+
+
+def test_members_that_go_on_begin_where_the_one_before_ended_and_run_last_first(
+    trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(monkeypatch)
+    run = trainer("irene", options=IreneOptions(cost=1.4, later="go-on"))
+    assert watched.frozen == [True, True, True]
+    for trained, saved in zip(watched.members, reversed(run.members()), strict=True):
+        assert all(torch.equal(trained.state_dict()[key], value) for key, value in saved.state_dict().items())
+    cycles = [options for name, options in watched.made if name in ("member-2", "member-3") and options.kind == "sgd"]
+    assert [(options.lr, options.schedule.kind) for options in cycles] == [(0.025, "triangle")] * 2
+    assert lines(run, "member-2")[0]["base"] < 0.5 * lines(run, "member-1")[0]["base"]
+    assert run.figures["heldout"]["cost"] == pytest.approx(1.4, abs=0.02), "the selector knows the order they run in"
+
+
+def test_members_that_go_on_stay_where_they_began_if_nothing_moves_them(trainer: Trainer) -> None:
+    run = trainer("irene", epochs=1, lr=1e-9, options=IreneOptions(later="go-on"))
+    outputs = run.bank("test").outputs
+    torch.testing.assert_close(outputs[:, :1].expand_as(outputs), outputs, rtol=1e-3, atol=1e-3)
+
+
+def test_members_that_go_on_are_alike(trainer: Trainer, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"irene with members that go on .* one backbone: got mlp, cnn; give one"):
+        trainer("irene", members=2, backbones=("mlp", "cnn"), options=IreneOptions(later="go-on"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_members_that_go_on_may_be_interrupted(trainer: Trainer, interrupted: Trainer) -> None:
+    settings = {"epochs": 2, "options": IreneOptions(later="go-on")}
+    whole = trainer("irene", name="whole", **settings)
+    broken = interrupted("irene", name="broken", at=4, **settings)
+    assert torch.equal(whole.bank("test").outputs, broken.bank("test").outputs)
 
 
 @pytest.mark.parametrize("varied", [False, True])

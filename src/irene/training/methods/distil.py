@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from irene.data.loader import Batch
@@ -17,7 +18,7 @@ from irene.errors import OptionError
 from irene.models import Member
 from irene.run import Run
 from irene.training import losses
-from irene.training.earlier import earlier_answers
+from irene.training.earlier import earlier_answers, run_again
 from irene.training.method import Method, Trained, Training
 from irene.training.objective import Objective, Supervised
 from irene.training.sharing import members_like
@@ -29,13 +30,15 @@ class DistilOptions:
     """How much the teachers' answers count beside the labels, how much those of classes are softened, and who teaches.
 
     `teachers` is a run that has the costliest members already: they are taken from it and not trained. Those who are
-    taught learn for `taught_epochs`, by default for as many as the teachers.
+    taught learn for `taught_epochs`, by default for as many as the teachers. `mixed` shows them mixtures of two images
+    each (Beyer et al. 2022), which nobody but the teachers can answer: labels then count nothing, whatever the weight.
     """
 
     weight: float = 0.9
     temperature: float = 4.0
     teachers: str | None = None
     taught_epochs: int | None = None
+    mixed: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.weight <= 1:
@@ -63,6 +66,9 @@ def train(training: Training) -> Trained:
             f"distil has costly members teach cheaper ones, and these cost the same: {', '.join(training.backbones)}; "
             "give --backbones that differ, small ones first, or train with average"
         )
+    shape = training.splits.data.shape
+    if training.options.mixed and len(shape) != 3:
+        raise OptionError(f"mixed is for images (C, H, W), got inputs of shape {shape}: leave it out")
     teachers, taught = ([members[index] for index in group] for group in (largest, smaller))
     if training.options.teachers is None:
         for index, teacher in zip(largest, teachers, strict=True):
@@ -83,16 +89,29 @@ class TaughtObjective(Objective):
     def __init__(self, training: Training, teachers: Sequence[Member]) -> None:
         self.options: DistilOptions = training.options
         self.base = Supervised(training.task, scale_K=training.scale_K)
-        self.teachers = earlier_answers(training, teachers, [])
+        # Mixtures are never the same twice, so nothing can be looked up.
+        self.teachers = run_again(training, teachers) if self.options.mixed else earlier_answers(training, teachers, [])
+
+    def prepared(self, batch: Batch) -> Batch:
+        return replace(batch, inputs=mix(batch.inputs)) if self.options.mixed else batch
 
     def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:
         base, options = self.base, self.options
         taught = losses.teaching_loss(output, self.teachers(batch), base.task, options.temperature, base.scale_K)
         members = output.shape[1]
+        if options.mixed:
+            return {"teaching": members * taught}
         return {  # no term is called base, which stands for a whole loss where learning is shown
             "labels": members * (1 - options.weight) * base.terms(batch, output)["base"],
             "teaching": members * options.weight * taught,
         }
+
+
+def mix(inputs_BCHW: Tensor) -> Tensor:
+    """Each image with the next one of the batch, in shares drawn evenly from 0 to 1, in the type they came in."""
+    share_B111 = torch.rand(len(inputs_BCHW), 1, 1, 1, device=inputs_BCHW.device)
+    mixed_BCHW = torch.lerp(inputs_BCHW.roll(1, 0).float(), inputs_BCHW.float(), share_B111)
+    return (mixed_BCHW if inputs_BCHW.is_floating_point() else mixed_BCHW.round()).to(inputs_BCHW.dtype)
 
 
 METHOD = Method(

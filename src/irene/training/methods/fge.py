@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from irene.errors import OptionError
 from irene.training.method import Method, Trained, Training
 from irene.training.schedules import Schedule
-from irene.training.warmstart import cycle, first_member, go_on
+from irene.training.warmstart import HIGH, LOW, cycle, first_member, go_on, rise_and_fall
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,8 +19,8 @@ class FgeOptions:
     """
 
     cycle: int = 4
-    high: float = 0.5
-    low: float = 0.001
+    high: float = HIGH
+    low: float = LOW
 
     def __post_init__(self) -> None:
         if self.cycle < 2 or self.cycle % 2:
@@ -39,14 +39,12 @@ def train(training: Training) -> Trained:
     loop = training.loop_options
     member = first_member(training, "fge")
     training.fit("start", member)
-    high = loop.optimizer.lr * options.high
     fall = Schedule(kind="onecycle", warmup=0.0)  # linear, to zero
-    rise_and_fall = Schedule(kind="triangle", low=options.low / options.high)
+    half = cycle(loop, epochs=options.cycle // 2, lr=loop.optimizer.lr * options.high, schedule=fall)
+    whole = rise_and_fall(loop, options.cycle, options.high, options.low)
     members = []
     for index in range(len(training.backbones)):
-        epochs, schedule = (options.cycle, rise_and_fall) if index else (options.cycle // 2, fall)
-        stage = cycle(loop, epochs=epochs, lr=high, schedule=schedule)
-        member = go_on(training, f"cycle-{index + 1}", member, stage)
+        member = go_on(training, f"cycle-{index + 1}", member, whole if index else half)
         members.append(member)
     return Trained(members=members)
 

@@ -30,10 +30,12 @@ from irene.training.objective import Objective, Supervised
 from irene.training.options import OptimizerOptions
 from irene.training.schedules import Schedule
 from irene.training.selecting import Price, fit_selector
+from irene.training.warmstart import check_alike, go_on, rise_and_fall
 from irene.types import COST_UNITS, Cost, CostUnit, cost_vector
 
 Recipe = Literal["irene", "paper"]
 SelectorData = Literal["slice", "folds"]
+Later = Literal["anew", "go-on"]
 Part = Literal["ensemble", "cost", "rank", "discrepancy", "joint", "selector"]
 COLLAPSED = 0.98  # a larger share of samples that stop at one and the same step is a collapse
 
@@ -44,7 +46,9 @@ class IreneOptions:
 
     `cost` is the mean cost to reach, in `cost_unit` (mean members, or FLOPs or ms a sample). `selector_data`
     says where the selector's evidence comes from: the held-out slice, or out-of-fold predictions of `folds`
-    further models a member. `weights` fits aggregation weights on the evidence; None fits them when members
+    further models a member. `later` says what members after the first begin with: new weights, or those of the one
+    before, from which they go on in a cycle of fast geometric ensembling; who has learned longest then runs first.
+    `weights` fits aggregation weights on the evidence; None fits them when members
     differ in size. `without` switches parts off, for ablations: a loss by its name, `joint` for members trained
     independently with the selector fitted after, `selector` for sequential training that never halts.
     `selector_lr` is the selector's learning rate while members train, and `selector_decay` what it is multiplied by
@@ -57,6 +61,7 @@ class IreneOptions:
     recipe: Recipe = "irene"
     selector_data: SelectorData = "slice"
     folds: int = 2
+    later: Later = "anew"
     features: tuple[str, ...] | None = None
     hidden: int = 8
     selector_lr: float = 0.01
@@ -71,6 +76,13 @@ class IreneOptions:
         if self.selector_data not in get_args(SelectorData) or self.folds < 2:
             raise OptionError(
                 f"selector data is slice or folds (at least 2), got {self.selector_data!r} and {self.folds} folds"
+            )
+        if self.later not in get_args(Later):
+            raise OptionError(f"later members begin anew or go-on, got {self.later!r}")
+        if self.later == "go-on" and (self.recipe == "paper" or self.selector_data == "folds"):
+            raise OptionError(
+                "members that go on run in another order than they were trained in, so their selector is fitted "
+                "afterwards and on the held-out slice: use the recipe irene and selector data slice"
             )
         unknown = set(self.without) - set(get_args(Part))
         if unknown:
@@ -129,6 +141,8 @@ class _Sequence:
         self.base = Supervised(training.task, scale_K=training.scale_K, discrepancy=self.weights.discrepancy)
         self.selector = self._new_selector()
         self.members: list[Member] = []
+        if self.options.later == "go-on":
+            check_alike(training.backbones, "irene with members that go on")
         self.costs = self._measure_costs()
         self.columns: list[Tensor] = []  # (M, H, K) a member: its outputs on the evidence
         self.answered: list[Tensor] = []  # (N, H, K) a member: its outputs on training samples that stay the same
@@ -150,12 +164,16 @@ class _Sequence:
 
     def add_member(self, index: int) -> None:
         """Train member `index` jointly with the selector; the first one has only its base loss."""
-        training = self.training
-        member = training.new_member(index, heads=2)
+        training, stage = self.training, f"member-{index + 1}"
         if self.by_folds:
             self.columns.append(self._out_of_fold(index))
         objective = self._objective()
-        training.fit(f"member-{index + 1}", member, objective)
+        if self.members and self.options.later == "go-on":
+            loop = training.loop_options
+            member = go_on(training, stage, self.members[-1], rise_and_fall(loop, loop.epochs), objective)
+        else:
+            member = training.new_member(index, heads=2)
+            training.fit(stage, member, objective)
         if isinstance(objective, JointObjective):
             self.price = float(objective.price.value)
         self.members.append(member.requires_grad_(False))
@@ -165,6 +183,9 @@ class _Sequence:
     def finish(self) -> Trained:
         """Fit what is fitted on frozen members: weights, temperatures, the selector, its threshold."""
         options, training = self.options, self.training
+        if options.later == "go-on":  # the best first
+            self.members.reverse()
+            self.columns.reverse()
         steps = len(self.members)
         if steps == 1 or "selector" in options.without:
             return Trained(members=self.members, policy=Never())

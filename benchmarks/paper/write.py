@@ -16,11 +16,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import RESULTS, ROOT, asked_to_check, filled, write_or_check
 from names import counted, seeds, setting_title, title, trained
-from pages import beyond_text, latency_text, searched_text, tables, taught_text
+from pages import beyond_text, latency_text, policies_text, searched_text, tables, taught_text
 from pages.conclusions import best_cascades, conclusions
 from pages.latency_text import Latency
 from pages.pictures import CAPTIONS, SMALL_FIRST, headline_data, picture_name
-from pages.rows import mean_of, most_worth_showing, networks, spread
+from pages.rows import in_lines, mean_of, most_worth_showing, networks, spread
 from pages.summary import summary
 
 HERE = Path(__file__).resolve().parent
@@ -33,13 +33,12 @@ def main() -> None:
     check = asked_to_check(__doc__)
     study = json.loads((HERE / "results.json").read_text())
     pictures = json.loads((HERE / "figures.json").read_text())
-    table = (RESULTS / "policies.md").read_text()
-    beyond = json.loads((RESULTS / "beyond.json").read_text())
+    policies, beyond = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("policies", "beyond"))
     kept = {name: (RESULTS / f"{name}.md").read_text().strip() for name in ("promises", "latency_kept", "heldout_size")}
     readme = ROOT / "README.md"
     latency = latency_text.load_files()
     written = {
-        ROOT / "docs/results.md": results(study, pictures, table, beyond, latency),
+        ROOT / "docs/results.md": results(study, pictures, policies, beyond, latency),
         ROOT / "docs/results-cascades.md": cascades(study, latency),
         ROOT / "docs/calibrate.md": filled(HERE / "pages/calibrate.md.in", kept),
         readme: HEADLINE.sub(lambda found: found[1] + headline(study, latency) + found[2], readme.read_text()),
@@ -93,14 +92,14 @@ def cascades(study: dict[str, Any], latency: Latency) -> str:
 
 
 def results(
-    study: dict[str, Any], pictures: dict[str, Any], policy_table: str, beyond: dict[str, Any], latency: Latency
+    study: dict[str, Any], pictures: dict[str, Any], policies: dict[str, Any], beyond: dict[str, Any], latency: Latency
 ) -> str:
     rows = study["rows"]
     irenes = {name: stages for name, stages in study["training"].items() if IRENE_RUN.fullmatch(name)}
     name, stages = next((name, stages) for name, stages in irenes.items() if "-s0-" in name)
     parts = {
         "hardware": ", ".join(dict.fromkeys(row["hardware"] for row in rows)),
-        "summary": summary(study, beyond, HEADLINE_DATA),
+        "summary": summary(study, beyond, latency, HEADLINE_DATA),
         "conclusions": conclusions(study, beyond),
         "methods": tables.method_tables(rows),
         "against": tables.against_tables(study["against"]),
@@ -108,7 +107,8 @@ def results(
         "best_cascades": tables.cascade_tables(most_worth_showing(study["small_first"]), rows),
         "half_time": f"{latency_text.in_half_the_time(latency)}\n\n{latency_text.on_a_gpu(latency)}",
         "headline_figures": "\n\n".join(picture(SMALL_FIRST, dataset) for dataset in headline_data(study)),
-        "policies": policy_table.replace("### ", "#### ").strip(),
+        "better_policies": in_lines(policies_text.conclusion(policies)),
+        "policies": (RESULTS / "policies.md").read_text().replace("### ", "#### ").strip(),
         "beyond": beyond_text.section(beyond),
         "figures": figure_list(pictures),
         "speed": tables.speed_table(study["speed"]),

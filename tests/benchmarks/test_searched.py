@@ -149,5 +149,9 @@ def test_the_table_has_a_line_for_each_cost() -> None:
         "| CIFAR-10, 60, distilled R18x0.25, R18 (3 seeds) | 0.25 | R18x0.25 | 93.00 | 93.50 | 92.00 | 93.70 |",
         "|  | 0.5 | R18x0.25, R18 | 94.00 | 94.50 | 94.00 | 94.90 |",
     ]
-    assert said[-2].startswith("With learned halting, choosing gains -0.30 points on all members")
+    assert said[-2].startswith("With learned halting choosing gains -0.30 to -0.30 points on running all members")
+    better = {**found, "all": {**found["all"], "selector": points(0.934, 0.944)}}
+    both = searched_text.conclusion([found, better])
+    assert "gains -0.30 to +0.10 points" in both
+    assert both.endswith("with 1 of 2 pools.")
     assert searched_text.section([]) == ""

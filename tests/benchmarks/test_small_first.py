@@ -192,18 +192,28 @@ def test_tables_show_cascades_side_by_side_and_say_how_they_were_trained() -> No
 
 def test_sentences_say_how_members_were_trained() -> None:
     about = {"against": {}, "rows": rows("resnet18"), "small_first": CASCADES}
-    said = conclusions(about, {}).splitlines()
+    said = [line for line in conclusions(about, {}).splitlines() if line.startswith("- ")]
     assert len(said) == 2  # some of a distillation, and one ResNet-32 before three ResNet-18, are in the tables alone
-    assert "two ResNet-32 and three ResNet-18, 60 epochs, the small ones taught by the large ones (2 seeds)" in said[0]
-    assert "two ResNet-32 and three ResNet-18, 60 epochs, trained independently (2 seeds)" in said[1]
-    assert "cost-to-go, a linear policy for all costs, is -0.10 points from it" in said[0]
+    members = "two ResNet-32 and three ResNet-18**, 60 epochs"
+    assert f"{members}, the small ones taught by the large ones (2 seeds): 94.60 % at 0.5, as good" in said[0]
+    assert f"{members}, trained independently (2 seeds): 94.00 % at 0.5, as good" in said[1]
+    assert said[0].endswith("Cost-to-go: -0.10.")
     reached = cascade_sentence(CASCADES[1], rows("resnet18"))
-    assert (
-        "as good as one ResNet-18 (93.50 %) from 0.5 of one ResNet-18's FLOPs on and as good as its own three "
-        "ResNet-18 averaged (94.50 %) from" in reached
-    )
-    assert "at 0.5, most at 0.5 (**+0.20 [+0.10, +0.30]** points)" in reached
-    assert "(94.50 %) at none of the costs measured: 94.00 % at 0.5" in said[1]
+    assert "as one ResNet-18 (93.50 %) at every cost, as its own three (94.50 %) at every cost." in reached
+    assert "Selector ahead at every cost, most at 0.5 (**+0.20 [+0.10, +0.30]**)" in reached
+    assert "as its own three (94.50 %) at no cost (94.00 at 0.5)." in said[1]
+
+
+def test_what_sentences_have_in_common_is_said_once() -> None:
+    about = {"against": {}, "rows": rows("resnet18"), "small_first": CASCADES}
+    assert conclusions(about, {}).count("**Small members first**") == 1
+    assert conclusions({**about, "small_first": []}, {}) == ""
+
+
+def test_where_no_gain_is_clear_none_is_the_largest() -> None:
+    one = entry(INDEPENDENT, ["resnet32"] * 2)
+    one["policies"]["selector"]["0.5"]["gain"] = [0.2, -0.1, 0.3]
+    assert "Selector ahead at no cost. Cost-to-go" in cascade_sentence(one, rows("resnet18"))
 
 
 def test_the_headline_is_of_each_training_with_as_many_seeds() -> None:

@@ -280,7 +280,9 @@ def test_how_far_epochs_vary_is_told_by_their_deciles() -> None:
     [
         ([0.1, 0.02, 0.2], [0.5, 0.2, 0.8], "0.10 points come from when it stops"),
         ([0.1, -0.02, 0.2], [0.5, 0.2, 0.8], "what its stopping adds cannot be told from nothing"),
+        ([-0.1, -0.2, -0.02], [0.5, 0.2, 0.8], "its stopping loses 0.10 points"),
         ([0.1, 0.02, 0.2], [0.5, -0.2, 0.8], "these runs cannot tell"),
+        ([0.1, 0.02, 0.2], [-0.5, -0.8, -0.2], "does not pay here"),
     ],
 )
 def test_a_gain_is_put_down_to_what_is_beyond_chance(same: list[float], other: list[float], said: str) -> None:

@@ -5,13 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import names
-from comparison import gain, verdict
+from comparison import gain
 from replay.beyond_promises import splits_table
 from training.corruptions import AMOUNTS
 
 SHOWN = "1.3"  # the cost whose rows are shown; beyond.md has the others
 OWN, MARGIN = "own selector", "margin"
-LEARNED = {OWN: "IRENE's selector", "selector": "a selector fitted on independent members"}
+FRESH = "promises on fresh splits"
+LEARNED = {OWN: "IRENE's selector", "selector": "A selector fitted on independent members"}
+COMMON = (
+    f"**Corrupted images and wrong labels.** Thresholds are set for {SHOWN} members on held-out images; where "
+    "labels are wrong they are so in training and held-out, and right in test. Told are the cost on test images "
+    "and how far the answers are from those of all members, in points; what learned stopping gains on "
+    f"{names.title(MARGIN)} at the same cost; and how many promises are kept. A risk is promised for images like "
+    "the held-out ones: not for corrupted ones, nor, where labels are wrong, for test images. Fresh splits share "
+    "samples. A largest drop is an estimate."
+)
 SETS = ("clean", *(f"{kind}, all levels" for kind in AMOUNTS), *(f"{kind}-5" for kind in AMOUNTS), "all corruptions")
 
 
@@ -21,19 +30,14 @@ def section(found: dict[str, Any]) -> str:
 
 def of_setting(slug: str, about: dict[str, Any]) -> str:
     parts = [f"### {title(slug)}, {names.seeds(about['runs'])}", corruption_table(about)]
-    if "promises on fresh splits" in about:
-        parts += ["#### Promises on fresh splits", splits_table(about["promises on fresh splits"], about["runs"])]
+    if FRESH in about:
+        parts += ["#### Promises on fresh splits", splits_table(about[FRESH], about["runs"])]
     return "\n\n".join(parts)
 
 
 def title(slug: str) -> str:
     *dataset, backbone, method, epochs = slug.split("-")
     return f"{names.title('+'.join(dataset))}, {names.title(backbone)}, {method}, {epochs[1:]} epochs"
-
-
-def wrong_labels(slug: str) -> str:
-    """How many labels were wrong in training and held-out; nothing where they were right."""
-    return title(slug).partition(",")[0].partition(" with ")[2]
 
 
 def learned(about: dict[str, Any]) -> str:
@@ -46,20 +50,23 @@ def sentences(found: dict[str, Any]) -> list[str]:
     return [sentence(slug, about) for slug, about in found.items()]
 
 
-def in_short(slug: str, about: dict[str, Any]) -> str:
-    """Whether learned halting is the better one where confidence fails."""
-    policy = learned(about)
-    clean, corrupted = (
-        about["sets"][name]["asked"][SHOWN][policy]["gain at the same cost"] for name in ("clean", "all corruptions")
+def in_short(found: dict[str, Any]) -> str:
+    """Whether learned halting is the better one where confidence fails, and what promises are worth there."""
+    if not found:
+        return ""
+    gains = [
+        about["sets"]["all corruptions"]["asked"][SHOWN][learned(about)]["gain at the same cost"]
+        for about in found.values()
+    ]
+    means = [mean for mean, _, _ in gains]
+    said = (
+        f"On corrupted images it gains {min(means):+.2f} to {max(means):+.2f}, clearly in "
+        f"{sum(low > 0 for _, low, _ in gains)} of {len(gains)}."
     )
-    margin = f"{names.title(MARGIN)} at the same cost"
-    labels = wrong_labels(slug)
-    if not labels:
-        return f"On corrupted images {LEARNED[policy]} {verdict(corrupted)} {margin} ({gain(corrupted)} points)."
-    return (
-        f"With {labels} in training {LEARNED[policy]} {verdict(clean)} {margin} ({gain(clean)} points), and on "
-        f"corrupted images it {verdict(corrupted)} it ({gain(corrupted)})."
-    )
+    fresh = [row for about in found.values() for row in fresh_rows(about, "risk")]
+    corrupted = [row for about in found.values() for row in held_out_rows(about)[1]]
+    like = f" in {kept(fresh)} cases," if fresh else ""
+    return f"{said} Promised risks are kept{like} on corrupted images in {kept(corrupted)}."
 
 
 def sentence(slug: str, about: dict[str, Any]) -> str:
@@ -68,55 +75,44 @@ def sentence(slug: str, about: dict[str, Any]) -> str:
     before, after = clean[SHOWN][policy], corrupted[SHOWN][policy]
 
     def ahead(asked: dict[str, Any]) -> str:
-        return ", ".join(f"at {cost} {gain(here[policy]['gain at the same cost'])}" for cost, here in asked.items())
+        return ", ".join(gain(here[policy]["gain at the same cost"]) for here in asked.values())
 
-    where = f"{title(slug)} ({names.seeds(about['runs'])})"
-    if wrong_labels(slug):
-        said = (
-            f"**Wrong labels**, {where}: thresholds set for {SHOWN} members on held-out images, whose labels are wrong "
-            f"as often, spend {before['cost']:.2f} on clean and {after['cost']:.2f} on corrupted test images, with "
-            f"answers {gain(before['against all members'])} and {gain(after['against all members'])} points from those "
-            f"of all members. Over {names.title(MARGIN)} at the same cost {LEARNED[policy]} gains {ahead(clean)} "
-            f"on clean and {ahead(corrupted)} on corrupted ones."
-        )
-    else:
-        said = (
-            f"**Corrupted images**, {where}: thresholds set for {SHOWN} members on clean images spend "
-            f"{before['cost']:.2f} on clean and {after['cost']:.2f} on corrupted ones, with answers "
-            f"{gain(after['against all members'])} points from those of all members. Over {names.title(MARGIN)} at "
-            f"the same cost {LEARNED[policy]} gains {ahead(corrupted)}."
-        )
-    return f"{said} {promises_made(about['promises on held-out samples'])}{promises_on_fresh_splits(slug, about)}"
+    return (
+        f"**{title(slug)}** ({names.seeds(about['runs'])}): cost {before['cost']:.2f} on clean images, "
+        f"{gain(before['against all members'])} from all members, and {after['cost']:.2f} on corrupted ones, "
+        f"{gain(after['against all members'])}. {LEARNED[policy]} gains, asked for {', '.join(clean)}: {ahead(clean)} "
+        f"on clean images, {ahead(corrupted)} on corrupted ones. {promises(about)}"
+    )
 
 
-def promises_made(found: dict[str, Any]) -> str:
-    """Whether risks that were promised on held-out images are kept on test images as they are, and under corruption."""
-    risks = [rows for by_policy in found.values() for rows in by_policy.values() if "risk" in rows["clean"]["wish"]]
-    clean = [rows["clean"] for rows in risks]
-    corrupted = [row for rows in risks for name, row in rows.items() if name != "clean"]
+def promises(about: dict[str, Any]) -> str:
+    """How many risks are kept on fresh splits, and on test images as they are and under corruption."""
+    clean, corrupted = held_out_rows(about)
     worst = max(corrupted, key=lambda row: row["realised"] / row["wish"]["risk"])
-    return (
-        f"A risk promised on held-out images is kept in {kept(clean)} cases on clean test images and in "
-        f"{kept(corrupted)} on corrupted ones, for which nothing was promised: up to {worst['realised']:.2%} there, "
-        f"where {worst['wish']['risk']:.2%} was asked for."
+    risks, drops = (fresh_rows(about, kind) for kind in ("risk", "max_drop"))
+    split = f"{kept(risks)} on fresh splits, at {about[FRESH]['confidence']:.0%}, " if risks else ""
+    said = (
+        f"Promised risks kept: {split}{kept(clean)} on clean test images and {kept(corrupted)} on corrupted ones, at "
+        f"worst {worst['realised']:.2%} where {worst['wish']['risk']:.2%} was asked for."
     )
+    return f"{said} Largest drops kept: {kept(drops)} on fresh splits." if drops else said
 
 
-def promises_on_fresh_splits(slug: str, about: dict[str, Any]) -> str:
-    splits = about.get("promises on fresh splits")
-    if splits is None:
-        return ""
-    rows = [row for rows in splits["policies"].values() for row in rows]
-    risks, drops = ([row for row in rows if kind in row["wish"]] for kind in ("risk", "max_drop"))
-    of = "of wrong and right labels together" if wrong_labels(slug) else "of clean images"
-    return (
-        f" On fresh splits {of}, which share samples, a risk promised at {splits['confidence']:.0%} is kept in "
-        f"{kept(risks)} calibrations; a largest drop is an estimate, kept in {kept(drops)}."
-    )
+def held_out_rows(about: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Risks promised on held-out images: what came of them on clean test images, and on corrupted ones."""
+    by_set = [rows for by_policy in about["promises on held-out samples"].values() for rows in by_policy.values()]
+    risks = [rows for rows in by_set if "risk" in rows["clean"]["wish"]]
+    return [rows["clean"] for rows in risks], [row for rows in risks for name, row in rows.items() if name != "clean"]
+
+
+def fresh_rows(about: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    """What came of promises of a risk or a drop on fresh splits, if there are any."""
+    policies = about[FRESH]["policies"] if FRESH in about else {}
+    return [row for rows in policies.values() for row in rows if kind in row["wish"]]
 
 
 def kept(rows: list[dict[str, Any]]) -> str:
-    return f"{sum(row['kept'] for row in rows)} of {sum(row['calibrations'] - row['refused'] for row in rows)}"
+    return f"{sum(row['kept'] for row in rows):,} of {sum(row['calibrations'] - row['refused'] for row in rows):,}"
 
 
 def corruption_table(about: dict[str, Any]) -> str:

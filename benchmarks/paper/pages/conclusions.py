@@ -13,6 +13,7 @@ from pages import beyond_text
 from pages.rows import (
     Row,
     grouped,
+    in_lines,
     load_paper,
     mean_of,
     most_worth_showing,
@@ -24,16 +25,32 @@ from pages.rows import (
 )
 
 MARGIN = title("margin")
+EQUAL = (
+    "**IRENE on three equal members**, asked for a mean of 1.3. Utility rises with accuracy and falls with cost; "
+    f"it is 1 for one member and for three averaged, ours trained as long as IRENE, the paper's for {PAPER_EPOCHS} "
+    f"epochs. Gains are points over {MARGIN} at the same cost, on the mean of costs 1.05 to 2.0: of *its stopping* "
+    "on its own members, with the selector of 1.3 and with one fitted for each cost, and of *all of it* on "
+    "independent members."
+)
+UNEQUAL = (
+    "**Small members first**, with a selector fitted on held-out outputs for each cost, in FLOPs of one "
+    "ResNet-18. *Its own three* are the ResNet-18 of the cascade, averaged. *Selector ahead*: the costs at which "
+    f"it is clearly ahead of {MARGIN} on the same members. Cost-to-go is a linear policy, fitted once for all "
+    "costs: what it gains on the selector, on their mean."
+)
 
 
 def conclusions(study: dict[str, Any], beyond: dict[str, Any]) -> str:
-    rows = study["rows"]
-    said = [irene_sentence(slug, about, rows) for slug, about in study["against"].items()]
-    said += [folds_sentence(slug, about) for slug, about in study["against"].items() if "folds" in about]
-    said += filter(None, [recipe_sentence(rows)])
-    said += [cascade_sentence(one, rows) for one in most_worth_showing(study["small_first"])]
-    said += beyond_text.sentences(beyond)
-    return "\n".join(f"- {sentence}" for sentence in said)
+    """Lists of sentences, each under what they have in common."""
+    rows, against = study["rows"], study["against"]
+    irene = [irene_sentence(slug, about, rows) for slug, about in against.items()]
+    irene += [folds_sentence(slug, about) for slug, about in against.items() if "folds" in about]
+    irene += filter(None, [recipe_sentence(rows)])
+    cascades = [cascade_sentence(one, rows) for one in most_worth_showing(study["small_first"])]
+    parts = ((EQUAL, irene), (UNEQUAL, cascades), (beyond_text.COMMON, beyond_text.sentences(beyond)))
+    return "\n\n".join(
+        f"{in_lines(common)}\n\n" + "\n".join(f"- {sentence}" for sentence in said) for common, said in parts if said
+    )
 
 
 def irene_sentence(slug: str, about: dict[str, Any], rows: Sequence[Row]) -> str:
@@ -43,16 +60,14 @@ def irene_sentence(slug: str, about: dict[str, Any], rows: Sequence[Row]) -> str
     ours = [row for row in setting if row["method"] == IRENE]
     where = (dataset, backbone, "irene")
     paper = [row for row in load_paper() if (row["dataset"], row["backbone"], row["method"]) == where]
-    theirs = f" (the paper: {paper[0]['utility']:.2f} at {paper[0]['cost']:.2f})" if paper else ""
+    theirs = f" (paper: {paper[0]['utility']:.2f} at {paper[0]['cost']:.2f})" if paper else ""
     same, other = (about["gains"][f"{MARGIN}, {kind} members"]["all"] for kind in ("the same", "independent"))
-    fitted = about["fitted"]["all"]
+    fewer = f"; gains of {about['seeds']}" if about["seeds"] != len(ours) else ""
     return (
-        f"**{setting_title(slug)}** ({seeds(len(ours))}). IRENE asked for 1.3 members is right on "
-        f"{100 * mean_of(ours, 'accuracy'):.2f} % of the images at {mean_of(ours, 'cost'):.2f} members, utility "
-        f"{utility_of(ours, setting):.2f}{theirs}. Over costs 1.05 to 2.0 its selector {verdict(same)} {MARGIN} on its "
-        f"own members ({gain(same)} points); fitted for each of these costs, not for 1.3 alone, it {verdict(fitted)} "
-        f"it ({gain(fitted)}). IRENE {verdict(other)} {MARGIN} on independent members ({gain(other)}; at 1.3 seed by "
-        f"seed {by_seed(ours, setting)}). {source(same, other)}"
+        f"**{setting_title(slug)}** ({seeds(len(ours))}{fewer}): {100 * mean_of(ours, 'accuracy'):.2f} % at "
+        f"{mean_of(ours, 'cost'):.2f} members, utility {utility_of(ours, setting):.2f}{theirs}. Its stopping: "
+        f"{gain(same)}, fitted for each cost {gain(about['fitted']['all'])}. All of it: {gain(other)}, at 1.3 seed by "
+        f"seed {by_seed(ours, setting)}. {source(same, other)}"
     )
 
 
@@ -63,9 +78,13 @@ def by_seed(ours: Sequence[Row], setting: Sequence[Row]) -> str:
 
 
 def source(same: Sequence[float], other: Sequence[float]) -> str:
-    """Where a gain on independent members comes from."""
+    """Where a gain on independent members comes from, or that there is none."""
+    if other[2] < 0:
+        return "It does not pay here."
     if other[1] <= 0:
-        return "Whether joint training and the selector pay here, these runs cannot tell."
+        return "Whether it pays, these runs cannot tell."
+    if same[2] < 0:
+        return f"The gain comes from its members; its stopping loses {-same[0]:.2f} points."
     if same[1] <= 0:
         return "The gain comes from its members; what its stopping adds cannot be told from nothing."
     return f"Of the gain, {same[0]:.2f} points come from when it stops and the rest from its members."
@@ -76,16 +95,15 @@ def folds_sentence(slug: str, about: dict[str, Any]) -> str:
     folds = about["folds"]
     values = folds["gain"]["all"]
     said = (
-        f"**Slice or folds**, {setting_title(slug)} ({seeds(folds['seeds'])}): IRENE with out-of-fold predictions as "
-        f"the selector's data, for twice the training, {verdict(values)} IRENE with the held-out slice "
+        f"**Slice or folds** as the selector's data, {setting_title(slug)} ({seeds(folds['seeds'])}): IRENE with "
+        f"out-of-fold predictions, for twice the training, {verdict(values)} IRENE with the held-out slice "
         f"({gain(values)} points)."
     )
     if "unheld" in about:
         values, cost = about["unheld"]["gain"]["all"], about["unheld"]["cost"]
         said += (
-            " Without any slice, so that members learn from all images, a ninth more of them "
-            f"({seeds(about['unheld']['seeds'])}), it {verdict(values)} the slice ({gain(values)}), but "
-            f"costs {cost:.2f} where 1.3 was asked for."
+            f" Without any slice, so that members learn from a ninth more images ({seeds(about['unheld']['seeds'])}), "
+            f"it {verdict(values)} the slice ({gain(values)}) and costs {cost:.2f} where 1.3 was asked for."
         )
     if "longer" in about:
         values = about["longer"]["gain"]["all"]
@@ -96,9 +114,14 @@ def folds_sentence(slug: str, about: dict[str, Any]) -> str:
     return said
 
 
-def recipe_sentence(rows: Sequence[Row]) -> str:
+def recipe_runs(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """The runs of the paper's losses and features to the letter, and those of them that collapsed."""
     found = [row for row in rows if row["method"] == "irene paper's recipe"]
-    collapsed = [row for row in found if row["cost"] < 1.02 or row["cost"] > row["members"] - 0.02]
+    return found, [row for row in found if row["cost"] < 1.02 or row["cost"] > row["members"] - 0.02]
+
+
+def recipe_sentence(rows: Sequence[Row]) -> str:
+    found, collapsed = recipe_runs(rows)
     if not found:
         return ""
     return (
@@ -125,34 +148,39 @@ def best_cascades(cascades: Sequence[Row], datasets: Sequence[str]) -> list[list
 
 def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
     """From which cost on a cascade that starts small is as good as one large network, and as three of them."""
-    points = {float(cost): point["accuracy"] for cost, point in cascade["policies"]["selector"].items()}
+    points = {cost: point["accuracy"] for cost, point in cascade["policies"]["selector"].items()}
     gains = {cost: point["gain"] for cost, point in cascade["policies"]["selector"].items()}
-    won = [cost for cost, values in gains.items() if values[1] > 0]
     reached = []
     single = mean_of(networks(rows, cascade, "resnet18", "single"), "accuracy")
-    for many, reference in (("one ResNet-18", single), ("its own three ResNet-18 averaged", cascade["large"])):
-        enough = [cost for cost, accuracy in points.items() if accuracy >= reference]
-        cost, nearest = max(points.items(), key=lambda point: point[1])
-        where = (
-            f"from {min(enough):g} of one ResNet-18's FLOPs on"
-            if enough
-            else f"at none of the costs measured: {100 * nearest:.2f} % at {cost:g}, {100 * points[0.5]:.2f} at 0.5"
-        )
-        reached.append(f"as good as {many} ({100 * reference:.2f} %) {where}")
-    learned = f"at {', '.join(won)}" if won else "at no cost"
+    for many, reference in (("one ResNet-18", single), ("its own three", cascade["large"])):
+        where = at_costs({cost: accuracy >= reference for cost, accuracy in points.items()})
+        if max(points.values()) < reference:
+            cost, nearest = max(points.items(), key=lambda point: point[1])
+            where += f" ({100 * nearest:.2f} at {cost})"
+        reached.append(f"as {many} ({100 * reference:.2f} %) {where}")
+    won = at_costs({cost: values[1] > 0 for cost, values in gains.items()})
     return (
-        f"**Small members first**, {title(cascade['dataset'])}, {counted(cascade['members'])}, {cascade['epochs']} "
-        f"epochs, {trained(cascade['training'])} ({seeds(cascade['seeds'])}), selector fitted on their outputs: "
-        f"{' and '.join(reached)}. The selector is significantly ahead of {MARGIN} {learned}"
-        f"{most_gained(gains)}; cost-to-go, a linear policy for all costs, is {linear_gain(cascade):+.2f} points from "
-        "it on their mean."
+        f"**{title(cascade['dataset'])}, {counted(cascade['members'])}**, {cascade['epochs']} epochs, "
+        f"{trained(cascade['training'])} ({seeds(cascade['seeds'])}): {100 * points['0.5']:.2f} % at 0.5, as good "
+        f"{', '.join(reached)}. Selector ahead {won}{most_gained(gains)}. Cost-to-go: {linear_gain(cascade):+.2f}."
     )
+
+
+def at_costs(found: dict[str, bool]) -> str:
+    """At which of the costs, in rising order, something is so."""
+    costs = [cost for cost, true in found.items() if true]
+    if not costs:
+        return "at no cost"
+    if len(costs) == len(found):
+        return "at every cost"
+    last = len(costs) > 1 and costs == list(found)[-len(costs) :]
+    return f"from {costs[0]} on" if last else f"at {', '.join(costs)}"
 
 
 def most_gained(gains: dict[str, Sequence[float]]) -> str:
     """Where learned halting gains most, if that is sure."""
     cost, values = max(gains.items(), key=lambda entry: entry[1][0])
-    return f", most at {cost} ({gain(values)} points)" if values[1] > 0 else ""
+    return f", most at {cost} ({gain(values)})" if values[1] > 0 else ""
 
 
 def linear_gain(cascade: Row) -> float:

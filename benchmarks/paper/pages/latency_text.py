@@ -76,13 +76,18 @@ def section(files: Latency) -> str:
     return "\n\n".join(parts) + "\n\n"
 
 
-def in_half_the_time(files: Latency) -> str:
-    """A sentence on the CPU's cascade that was asked for half the time of one large network, in 8-bit integers."""
+def asked_for_half(files: Latency) -> tuple[Row, list[Row]]:
+    """The CPU's cascade in 8-bit integers, taught if one was, and its rows asked for half of one network's time."""
     content = files["cpu"]
     cascades = [one for one in content["networks"] if one["backend"] == "onnx:int8"]
     network = max(cascades, key=lambda one: one["training"] == DISTILLED)
     asked = [row for row in content["rows"] if (row["backend"], row["unit"], row["asked"]) == ("onnx:int8", "ms", 0.5)]
-    rows = [row for row in asked if row["kind"] == network["kind"]]
+    return network, [row for row in asked if row["kind"] == network["kind"]]
+
+
+def in_half_the_time(files: Latency) -> str:
+    """A sentence on the CPU's cascade that was asked for half the time of one large network."""
+    network, rows = asked_for_half(files)
     return in_lines(
         f"In measured time ({title(network['dataset'])}, {seeds(len(rows))}), on two CPU cores with ONNX Runtime in "
         f"int8: a cascade of {counted(network['backbones'])}, {trained(network['training'])}, asked for half the time "
@@ -91,15 +96,20 @@ def in_half_the_time(files: Latency) -> str:
     )
 
 
-def on_a_gpu(files: Latency) -> str:
-    """A sentence on how long cascades take on an H200 that are as accurate as one large network there."""
+def as_accurate_on_a_gpu(files: Latency) -> list[tuple[float, str]]:
+    """The share of one network's time in which a cascade is as accurate on an H200, and its members; fastest first."""
     content = files["h200"]
     told = []
     for (kind,), networks in grouped(content["networks"], "kind").items():
         found = shortest(networks, [row for row in content["rows"] if row["kind"] == kind], "single")
         if found is not None:
             told.append((found[0], in_short(networks[0]["backbones"])))
-    times = "; ".join(f"{took:.2f} with {members}" for took, members in sorted(told))
+    return sorted(told)
+
+
+def on_a_gpu(files: Latency) -> str:
+    """A sentence on how long cascades take on an H200 that are as accurate as one large network there."""
+    times = "; ".join(f"{took:.2f} with {members}" for took, members in as_accurate_on_a_gpu(files))
     return in_lines(
         "On an H200 in bf16 small networks save less time than FLOPs, or none: a cascade is as accurate as one "
         "ResNet-18 (one seed, the fastest setting whose test accuracy is not below) in this share of its time: "
@@ -181,7 +191,7 @@ def reached(networks: Sequence[Row], rows: Sequence[Row]) -> str:
             else:
                 said.append(f"as {name}: at none of these costs")
         lines.append(f"- {backend}: {'; '.join(said)}.")
-    head = "The shortest time, as a share of one network's, in which a row below is as accurate:"
+    head = "The shortest time, as a share of one network's, of a row below whose test accuracy is not lower:"
     return f"{head}\n\n" + "\n".join(lines)
 
 

@@ -1,90 +1,93 @@
-"""The results in one paragraph for who reads no further: what pays, what does not, with its numbers."""
+"""The results in few words for who reads no further: what pays, what does not, and how it stands beside the paper."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from names import ALL_IMAGES, IRENE, PAPER_EPOCHS, seeds, setting_title, title
+from names import ALL_IMAGES, IRENE, PAPER_EPOCHS, seeds, title
 
 from pages import beyond_text
-from pages.conclusions import MARGIN, best_cascades, recipe_sentence
+from pages.conclusions import MARGIN, best_cascades, recipe_runs
+from pages.latency_text import Latency, as_accurate_on_a_gpu, asked_for_half
 from pages.rows import Row, grouped, in_lines, load_paper, mean_of, networks, of_setting, taught, utility_of
 
-Gains = dict[str, tuple[float, float, float]]  # by setting: points, and their interval
+Gain = Sequence[float]  # points, and the ends of their interval
 
 
-def summary(study: dict[str, Any], beyond: dict[str, Any], datasets: Sequence[str]) -> str:
-    """Of these data sets the cascades, and of all settings IRENE."""
-    rows, gains = study["rows"], gains_by_setting(study["against"])
-    sentences = [
+def summary(study: dict[str, Any], beyond: dict[str, Any], latency: Latency, datasets: Sequence[str]) -> str:
+    """A paragraph for who serves models, of these data sets, and one for who compares with the paper."""
+    rows, against = study["rows"], study["against"]
+    served = [
         starting_small(study["small_first"], rows, datasets),
-        learned_halting(study["small_first"], gains["the same"], study["against"]),
-        joint_training(gains["independent"], study["against"]),
-        *(beyond_text.in_short(slug, about) for slug, about in beyond.items()),
-        against_the_paper(rows, list(study["against"])),
-        trained_like_the_paper(rows),
-        recipe_sentence(rows).replace("**", ""),
+        in_time(latency),
+        learned_halting(study["small_first"], gains_of(against, "the same")),
+        beyond_text.in_short(beyond),
     ]
-    return in_lines(" ".join(filter(None, sentences)))
+    compared = [
+        joint_training(gains_of(against, "independent")),
+        against_the_paper(rows, list(against)),
+        trained_like_the_paper(rows),
+        to_the_letter(rows),
+    ]
+    return "\n\n".join(in_lines(" ".join(filter(None, said))) for said in (served, compared))
 
 
 def starting_small(cascades: Sequence[Row], rows: Sequence[Row], datasets: Sequence[str]) -> str:
-    """What taught cascades reach at a quarter and at half of the cost of one large network."""
+    """What the best cascades reach at a quarter and at half of the cost of one large network."""
     best = best_cascades(cascades, datasets)[0]
-
-    def have(values: list[float]) -> str:
-        return " and ".join(f"{100 * value:.2f}" for value in values)
-
-    def at(cost: str) -> str:
-        return have([cascade["policies"]["selector"][cost]["accuracy"] for cascade in best])
-
-    def plain(method: str) -> str:
-        return have([mean_of(networks(rows, cascade, "resnet18", method), "accuracy") for cascade in best])
-
-    small = "small networks, which large ones taught," if taught(best[0]) else "small networks"
+    single, three = (
+        [mean_of(networks(rows, one, "resnet18", method), "accuracy") for one in best]
+        for method in ("single", "average")
+    )
+    quarter, half = ([one["policies"]["selector"][cost]["accuracy"] for one in best] for cost in ("0.25", "0.5"))
+    better = [name for name, ours, theirs in zip(datasets, quarter, single, strict=True) if ours > theirs]
+    where = "" if len(better) == len(datasets) else f" on {written(better)} alone"
     return (
-        f"**Starting small pays.** With {small} in front of three ResNet-18, a quarter of one ResNet-18's FLOPs is "
-        f"enough for {at('0.25')} % on {' and '.join(title(name) for name in datasets)}, and half of them for "
-        f"{at('0.5')}; one ResNet-18 has {plain('single')}, and three averaged, at three times its cost, "
-        f"{plain('average')}."
+        f"**Starting small {f'pays{where}' if better else 'does not pay'}**: at a quarter of one ResNet-18's FLOPs "
+        f"small networks in front of three ResNet-18{', which taught them,' if taught(best[0]) else ''} reach "
+        f"{percent(quarter)} % on {written(datasets)}, at half of them {percent(half)} ({seeds(best[0]['seeds'])}); "
+        f"one ResNet-18 has {percent(single)}, three averaged {percent(three)} at three times its cost."
     )
 
 
-def learned_halting(cascades: Sequence[Row], same: Gains, against: dict[str, Any]) -> str:
+def in_time(latency: Latency) -> str:
+    """What is left of it in measured time, on a CPU and on a GPU."""
+    network, rows = asked_for_half(latency)
+    times = [took for took, _ in as_accurate_on_a_gpu(latency)]
+    gpu = f"at equal accuracy {min(times):.2f} to {max(times):.2f}" if times else "none is as accurate"
+    return (
+        f"Time is not FLOPs: a cascade takes {mean_of(rows, 'time_median'):.2f} of one ResNet-18's on two CPU cores "
+        f"({100 * mean_of(rows, 'accuracy'):.2f} against {100 * network['single']:.2f} %, "
+        f"{title(network['dataset'])}), on an H200 {gpu}."
+    )
+
+
+def learned_halting(cascades: Sequence[Row], same: Sequence[Gain]) -> str:
     """Where a selector is better than a threshold on the margin: on unequal members, and on equal ones."""
-    points, cost, dataset = max(
-        (point["gain"][0], cost, one["dataset"])
-        for one in cascades
-        for cost, point in one["policies"]["selector"].items()
-        if point["gain"][1] > 0
-    )
-    means, sure = [value for value, _, _ in same.values()], sum(low > 0 for _, low, _ in same.values())
-    fitted = sum(about["fitted"]["all"][1] > 0 for about in against.values())
+    unequal = [point["gain"] for one in cascades for point in one["policies"]["selector"].values()]
+    sure = [mean for mean, low, _ in unequal if low > 0]
+    most = f"up to {max(sure):+.2f} points" if sure else "no clear gain"
     return (
-        f"**Learning when to stop pays where members differ in size**: up to {points:+.2f} points over {MARGIN} on the "
-        f"same members at the same cost ({title(dataset)}, at {cost}: the most of all cascades and costs). On equal "
-        f"members it is worth {min(means):+.2f} to {max(means):+.2f}, on the mean of costs 1.05 to 2.0, more than "
-        f"other images might change in {sure} of {len(same)} settings, in {fitted} if fitted for each of these costs."
+        f"**Learning when to stop {pays(unequal)} where members differ in size**: {most} over a margin threshold at "
+        f"the same cost, {ahead(unequal)} cases of {len(cascades)} cascades. **On equal members it {pays(same)}**: "
+        f"{span(same)} points, {ahead(same)} settings."
     )
 
 
-def joint_training(other: Gains, against: dict[str, Any]) -> str:
+def joint_training(other: Sequence[Gain]) -> str:
     """IRENE as a whole against independent members that stop by their margin."""
-    ahead = sum(low > 0 for _, low, _ in other.values())
-    told = "; ".join(
-        f"{setting_title(slug)}, {seeds(against[slug]['seeds'])}: {value:+.2f}" for slug, (value, _, _) in other.items()
-    )
     return (
-        f"IRENE's members and selector together are ahead of independent members with {MARGIN}, by more than other "
-        f"images might change, in {ahead} of {len(other)} settings ({told})."
+        f"**Beside the paper**: training members and selector together (IRENE) {pays(other)}: {span(other)} points "
+        f"over independent members, {ahead(other)} settings."
     )
 
 
 def against_the_paper(rows: Sequence[Row], slugs: Sequence[str]) -> str:
-    """IRENE's utility beside the paper's, for each length of training."""
+    """How often IRENE's utility is the paper's or more, by length of training; where it is less after the longest."""
     paper = {(row["dataset"], row["backbone"]): row["utility"] for row in load_paper() if row["method"] == "irene"}
-    told: dict[int, list[tuple[bool, str]]] = {}
+    reached: dict[int, list[bool]] = {}
+    less: dict[int, list[str]] = {}
     for slug in slugs:
         dataset, backbone, length = slug.split("-")
         epochs, theirs = int(length[1:]), paper.get((dataset, backbone))
@@ -92,20 +95,17 @@ def against_the_paper(rows: Sequence[Row], slugs: Sequence[str]) -> str:
         runs = [row for row in setting if row["method"] == IRENE]
         ours = utility_of(runs, setting)
         if ours is not None and theirs is not None:
-            where = f"{title(dataset)}, {title(backbone)}, {seeds(len(runs))}: {ours:.2f} and {theirs:.2f}"
-            told.setdefault(epochs, []).append((ours >= theirs, where))
-    if not told:
+            reached.setdefault(epochs, []).append(ours >= theirs)
+            told = less.setdefault(epochs, [])
+            where = f"{title(dataset)}, {title(backbone)}, {seeds(len(runs))}"
+            told += [f"{where}: {ours:.2f}, paper {theirs:.2f}"] * (ours < theirs)
+    if not reached:
         return ""
-    lengths = [
-        f"after {epochs} epochs in {sum(reached for reached, _ in found)} of {len(found)} settings (ours and theirs: "
-        f"{'; '.join(where for _, where in found)})"
-        for epochs, found in sorted(told.items())
+    counts = [
+        f"in {sum(found)} of {len(found)} settings after {epochs} epochs" for epochs, found in sorted(reached.items())
     ]
-    return (
-        "IRENE's utility, which sets accuracy against cost and is 1 for one member and for three averaged, is at or "
-        f"above the paper's {', and '.join(lengths)}; it is counted from our own `single` and `average` of as many "
-        f"epochs, the paper's from its own of {PAPER_EPOCHS}."
-    )
+    below = "; ".join(less[max(less)])
+    return f"IRENE's utility reaches the paper's {', '.join(counts)}{f' ({below})' if below else ''}."
 
 
 def trained_like_the_paper(rows: Sequence[Row]) -> str:
@@ -115,20 +115,52 @@ def trained_like_the_paper(rows: Sequence[Row]) -> str:
     told = []
     for (dataset, backbone), here in grouped(alike, "dataset", "backbone").items():
         by_method = grouped(here, "method")
-        single, average = (
-            f"{100 * mean_of(by_method[method,], 'accuracy'):.2f} (paper: {paper[dataset, backbone, method]:.2f})"
-            for method in ("single", "average")
-        )
-        of = f"{title(dataset)}, {seeds(len(by_method['average',]))}"
-        told.append(f"one {title(backbone)} has {single} and three averaged {average} on {of}")
-    if not told:
+        methods = ("single", "average")
+        ours = percent([mean_of(by_method[method,], "accuracy") for method in methods])
+        theirs = " and ".join(f"{paper[dataset, backbone, method]:.2f}" for method in methods)
+        told.append(f"one {title(backbone)} and three averaged have {ours} % on {title(dataset)} (paper: {theirs})")
+    return f"With the paper's images and epochs {'; '.join(told)}." if told else ""
+
+
+def to_the_letter(rows: Sequence[Row]) -> str:
+    found, collapsed = recipe_runs(rows)
+    if not found:
         return ""
-    return f"On all {ALL_IMAGES:,} images and for the paper's {PAPER_EPOCHS} epochs {'; '.join(told)}."
+    return (
+        f"Its recipe to the letter collapsed in {len(collapsed)} of {len(found)} runs of {found[0]['epochs']} epochs."
+    )
 
 
-def gains_by_setting(against: dict[str, Any]) -> dict[str, Gains]:
-    """What IRENE gains on margin + temperature over all costs, on the same and on independent members."""
-    return {
-        kind: {slug: about["gains"][f"{MARGIN}, {kind} members"]["all"] for slug, about in against.items()}
-        for kind in ("the same", "independent")
-    }
+def gains_of(against: dict[str, Any], kind: str) -> list[Gain]:
+    """What IRENE gains on margin + temperature over all costs, on the same or on independent members."""
+    return [about["gains"][f"{MARGIN}, {kind} members"]["all"] for about in against.values()]
+
+
+def pays(gains: Sequence[Gain]) -> str:
+    """Whether something is worth it, by how often it is clearly ahead."""
+    clear = count_ahead(gains)
+    if not clear:
+        return "is not seen to pay"
+    return "pays" if clear == len(gains) else "mostly pays" if 2 * clear >= len(gains) else "seldom pays"
+
+
+def ahead(gains: Sequence[Gain]) -> str:
+    behind = sum(high < 0 for _, _, high in gains)
+    return f"clearly ahead in {count_ahead(gains)}{f' and behind in {behind}' if behind else ''} of {len(gains)}"
+
+
+def count_ahead(gains: Sequence[Gain]) -> int:
+    return sum(low > 0 for _, low, _ in gains)
+
+
+def span(gains: Sequence[Gain]) -> str:
+    means = [mean for mean, _, _ in gains]
+    return f"{min(means):+.2f} to {max(means):+.2f}"
+
+
+def percent(values: Sequence[float]) -> str:
+    return " and ".join(f"{100 * value:.2f}" for value in values)
+
+
+def written(datasets: Sequence[str]) -> str:
+    return " and ".join(map(title, datasets))

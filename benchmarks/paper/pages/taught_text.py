@@ -11,7 +11,7 @@ from pages.rows import Row, written
 INTRODUCTION = """### What teaching gives
 
 Accuracy in % of small networks that learned from labels and from three ResNet-18 (`distil`), beside independent ones of
-as many epochs as these and of the same seeds: the mean of them by themselves, and averaged."""
+as many epochs as these and of the same seeds, where there are any: the mean of those alike, and of several averaged."""
 
 
 def section(found: Sequence[Row]) -> str:

@@ -187,6 +187,31 @@ def test_the_statistics_of_batch_norms_are_the_mean_over_the_processes(tmp_path:
     assert all(apart), "the two saw different samples"
 
 
+STOPPED = """
+import os, sys, torch
+import irene.training.method
+from irene.training.methods.irene import IreneOptions
+from irene.training.options import LoopOptions
+from irene.training.train import TrainOptions, train
+from irene.types import Cost
+torch.set_num_threads(1)
+ms = 1.0 + 3 * int(os.environ["RANK"])
+irene.training.method.measure_cost = lambda member, batch: Cost(parameters=1, flops=1.0, ms=ms)
+train("irene", "digits", sys.argv[1], loop=LoopOptions(epochs=1, batch_size=64),
+      options=TrainOptions(members=2, backbones=("mlp",), heldout=7, device="cpu"),
+      method_options=IreneOptions(cost=1.5, cost_unit="ms"))
+"""
+
+
+def test_processes_agree_on_what_members_cost_and_share_few_samples(tmp_path: Path) -> None:
+    """One process finds members four times as slow as the other does; a quarter of 7 samples is too few for two."""
+    torchrun(STOPPED, tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    assert [cost.ms for cost in run.costs] == [1.0, 1.0]
+    assert run.figures["heldout"]["ms"] == pytest.approx(1.5, abs=1 / 7)
+    assert run.epochs()["selector"]
+
+
 def test_without_torchrun_the_world_is_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     here = world(torch.device("cpu"))

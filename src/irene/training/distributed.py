@@ -5,9 +5,12 @@ from __future__ import annotations
 import atexit
 import os
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
+
+Word = TypeVar("Word")
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class World:
             self._average([values])
         return values
 
-    def told(self, word: str | None) -> str | None:
+    def told(self, word: Word) -> Word:
         """What the leading process says, in every process; all of them wait for it."""
         if self.size == 1:
             return word

@@ -124,7 +124,7 @@ def fit_selector(
         targets=torch.zeros(len(evidence), dtype=torch.int64),
         ids=torch.arange(len(evidence)),
     )
-    batch_size = min(512, max(1, len(evidence) // 4))
+    batch_size = min(512, max(loop.world.size, len(evidence) // 4))
     optimizer = OptimizerOptions(kind="adam", lr=FIT_RATE, weight_decay=1e-4, schedule=Schedule(kind="cosine"))
     options = LoopOptions(epochs=epochs, batch_size=batch_size, optimizer=optimizer, precision="fp32")
     objective = _FitSelector(evidence, price, ensemble, cost)

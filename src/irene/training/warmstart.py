@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Sequence
 
@@ -34,8 +33,9 @@ def first_member(training: Training, method: str) -> Member:
 def go_on(
     training: Training, stage: str, member: Member, options: LoopOptions, objective: Objective | None = None
 ) -> Member:
-    """A copy of the member, trained further."""
-    further = copy.deepcopy(member).requires_grad_(True)
+    """A member with the weights of this one, trained further; what its backbone has fixed stays as it is."""
+    further = training.new_member(0, heads=member.spec.heads)
+    further.load_state_dict(member.state_dict())
     training.fit(stage, further, objective, options=options)
     return further
 

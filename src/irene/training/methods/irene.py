@@ -248,7 +248,7 @@ class _Sequence:
             name: training.cost(training.new_member(index, heads=2).to(training.device))
             for index, name in enumerate(training.backbones)
         }
-        costs = tuple(by_backbone[name] for name in training.backbones)
+        costs = training.loop.world.told(tuple(by_backbone[name] for name in training.backbones))  # one clock for all
         vector = cost_vector(costs, options.cost_unit)
         least, most = float(vector[0]), float(vector.sum())
         if options.asked is not None and not least <= options.asked <= most:

@@ -227,6 +227,32 @@ def test_nan_stops_and_the_last_good_state_is_kept(
     assert [record["epoch"] for record in lines(tmp_path)] == [0, 1, 2, 3, 4]
 
 
+class ExplodingLast(Objective):
+    """The plain loss, with a gradient that is infinite in the last step of an epoch."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:
+        self.left -= 1
+        if self.left == 0:
+            output.register_hook(lambda gradient: gradient * torch.inf)
+        return CLASSES.terms(batch, output)
+
+
+@pytest.mark.parametrize("epochs", [3, 5])
+def test_weights_lost_in_the_last_step_of_an_epoch_are_noticed_in_it(
+    tmp_path: Path, make_loop: MakeLoop, blobs: Data, epochs: int
+) -> None:
+    loop, steps = make_loop(tmp_path), len(blobs.train) // 32
+    with pytest.raises(TrainingError, match=r"size of the weights of m became nan in epoch 3: .*last good state"):
+        loop.fit("m", make_member(blobs), ExplodingLast(3 * steps), blobs.train, options(epochs))
+    kept = loop.checkpoints.running("m")
+    assert kept is not None
+    assert kept["epoch"] == 2
+    assert all(value.isfinite().all() for value in kept["modules"][0].values())
+
+
 def test_nan_in_the_first_epoch_leaves_no_state(tmp_path: Path, make_loop: MakeLoop, blobs: Data) -> None:
     loop = make_loop(tmp_path)
     with pytest.raises(TrainingError, match="epoch 1"):

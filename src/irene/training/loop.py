@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_, convert_conv2d_weight_memory_format
+from torch.nn.utils import clip_grad_norm_, convert_conv2d_weight_memory_format, get_total_norm
 
 from irene.data.loader import Batch, Loader
 from irene.data.samples import Augment, Samples
@@ -111,12 +111,14 @@ class Loop:
                 for index, batch in enumerate(loader.epoch(epoch)):
                     stepper.step(batch, (epoch * len(loader) + index) / (options.epochs * len(loader)))
                 figures = stepper.figures(len(loader))
-                if not math.isfinite(figures["loss"]):
+                for what, value in (("loss", figures["loss"]), ("size of the weights", stepper.size())):
+                    if math.isfinite(value):
+                        continue
                     if self.world.leads and good is not None:
                         self.checkpoints.save(stage, good)
                     raise TrainingError(
-                        f"the loss of {stage} became {figures['loss']} in epoch {epoch + 1}: the last good state is "
-                        "kept; train into another folder (--out) with a lower learning rate or with clipped gradients"
+                        f"the {what} of {stage} became {value} in epoch {epoch + 1}: the last good state is kept; "
+                        "train into another folder (--out) with a lower learning rate or with clipped gradients"
                     )
                 self.world.average_buffers(model)
                 if self.world.leads:
@@ -211,6 +213,10 @@ class _Stepper:
         means = (self.world.average(self.sums) / steps).tolist()
         self.sums.zero_()
         return {"loss": sum(means), **dict(zip(self.names, means, strict=True))}
+
+    def size(self) -> float:
+        """The norm of all weights: not finite as soon as one of them is not, which losses show a step later."""
+        return float(get_total_norm([parameter.detach() for parameter in self.parameters]))
 
     def state(self) -> dict[str, Any]:
         return {

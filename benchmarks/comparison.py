@@ -32,6 +32,17 @@ def gain(values: Sequence[float]) -> str:
     return f"**{text}**" if low > 0 or high < 0 else text
 
 
+def count_ahead(gains: Sequence[Sequence[float]]) -> int:
+    """How many are clearly above zero."""
+    return sum(low > 0 for _, low, _ in gains)
+
+
+def span(gains: Sequence[Sequence[float]]) -> str:
+    """The smallest and the largest of their means."""
+    means = [mean for mean, _, _ in gains]
+    return f"{min(means):+.2f} to {max(means):+.2f}"
+
+
 def verdict(values: Sequence[float]) -> str:
     _, low, high = values
     return "is ahead of" if low > 0 else "is behind" if high < 0 else "cannot be told from"

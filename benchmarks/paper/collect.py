@@ -139,14 +139,15 @@ def rows_of(run: Packed, alone: bool) -> list[dict[str, Any]]:
             for name, point in points.items()
         ]
 
-    if run.method == "fge" and run.has_heldout:
-        last_first = range(len(run.backbones))[::-1]
-        banks = (run.bank(split).members(last_first) for split in ("heldout", "test"))
-        return [row(run.label, run.figures["test"]), *stopped(f"{run.label} last first", *banks)]
     if run.method != "average":
         done_over = run.ends_on_heldout
         figures = replayed(run.bank("test"), run.policy(), run.aggregation) if done_over else run.figures["test"]
-        return [row(run.label, figures)]
+        rows = [row(run.label, figures)]
+        if run.method == "fge" and run.has_heldout:
+            last_first = range(len(run.backbones))[::-1]
+            banks = (run.bank(split).members(last_first) for split in ("heldout", "test"))
+            rows += stopped(f"{run.label} last first", *banks)
+        return rows
     test = run.bank("test")
     count = len(run.backbones)
     size = run.label.removeprefix("average")

@@ -10,7 +10,7 @@ ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
 PAPER_EPOCHS = 200
 IRENE = "irene at 1.3"  # labels of runs
 FOLDS, GOING_ON = f"{IRENE} out-of-fold", f"{IRENE} going on"
-INDEPENDENT, TOGETHER, DISTILLED = "independent", "together", "distilled"  # trainings of cascades; the last may go on
+INDEPENDENT, TOGETHER, DISTILLED = "independent", "together", "distilled"  # trainings of cascades: see trained
 _TRAINED = {
     INDEPENDENT: "trained independently",
     TOGETHER: "trained together",

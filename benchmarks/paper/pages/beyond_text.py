@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import names
-from comparison import gain
+from comparison import count_ahead, gain, span
 from replay.beyond_promises import splits_table
 from training.corruptions import AMOUNTS
 
@@ -58,11 +58,7 @@ def in_short(found: dict[str, Any]) -> str:
         about["sets"]["all corruptions"]["asked"][SHOWN][learned(about)]["gain at the same cost"]
         for about in found.values()
     ]
-    means = [mean for mean, _, _ in gains]
-    said = (
-        f"On corrupted images it gains {min(means):+.2f} to {max(means):+.2f}, clearly in "
-        f"{sum(low > 0 for _, low, _ in gains)} of {len(gains)}."
-    )
+    said = f"On corrupted images it gains {span(gains)}, clearly in {count_ahead(gains)} of {len(gains)}."
     fresh = [row for about in found.values() for row in fresh_rows(about, "risk")]
     corrupted = [row for about in found.values() for row in held_out_rows(about)[1]]
     like = f" in {kept(fresh)} cases," if fresh else ""

@@ -12,7 +12,6 @@ from names import IRENE, PAPER_EPOCHS, counted, seeds, setting_title, title, tra
 from pages import beyond_text
 from pages.rows import (
     Row,
-    grouped,
     in_lines,
     load_paper,
     mean_of,
@@ -21,7 +20,7 @@ from pages.rows import (
     of_setting,
     taught,
     utility_of,
-    worth_showing,
+    worthiest,
 )
 
 MARGIN = title("margin")
@@ -136,12 +135,9 @@ def best_cascades(cascades: Sequence[Row], datasets: Sequence[str]) -> list[list
 
     A training is left out where it has fewer seeds or epochs than others on one of the data sets.
     """
-    here = [one for one in most_worth_showing(cascades) if one["dataset"] in datasets]
-    best = {dataset: max(map(worth_showing, alike)) for (dataset,), alike in grouped(here, "dataset").items()}
     first: dict[str, dict[str, Row]] = {}
-    for one in here:
-        if worth_showing(one) == best[one["dataset"]]:
-            first.setdefault(one["training"], {}).setdefault(one["dataset"], one)
+    for one in worthiest(cascades, "dataset"):
+        first.setdefault(one["training"], {}).setdefault(one["dataset"], one)
     found = [[by_dataset[name] for name in datasets] for by_dataset in first.values() if {*datasets} <= {*by_dataset}]
     return sorted(found, key=lambda alike: (taught(alike[0]), len(alike[0]["training"])), reverse=True)
 

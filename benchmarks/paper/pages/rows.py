@@ -105,7 +105,11 @@ def worth_showing(cascade: Row) -> tuple[int, int]:
 
 def most_worth_showing(cascades: Sequence[Row]) -> list[Row]:
     """Those that sum up what there is on each data set, and of these the ones of each training most worth showing."""
+    return worthiest(cascades, "dataset", "training")
+
+
+def worthiest(cascades: Sequence[Row], *keys: str) -> list[Row]:
+    """Those that sum up what there is and, of all that have these keys in common, are most worth showing."""
     found = [one for one in cascades if sums_up(one)]
-    alike = grouped(found, "dataset", "training")
-    best = {which: max(map(worth_showing, some)) for which, some in alike.items()}
-    return [one for one in found if worth_showing(one) == best[one["dataset"], one["training"]]]
+    best = {which: max(map(worth_showing, alike)) for which, alike in grouped(found, *keys).items()}
+    return [one for one in found if worth_showing(one) == best[tuple(one[key] for key in keys)]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from comparison import count_ahead, span
 from names import ALL_IMAGES, IRENE, PAPER_EPOCHS, seeds, title
 
 from pages import beyond_text
@@ -147,15 +148,6 @@ def pays(gains: Sequence[Gain]) -> str:
 def ahead(gains: Sequence[Gain]) -> str:
     behind = sum(high < 0 for _, _, high in gains)
     return f"clearly ahead in {count_ahead(gains)}{f' and behind in {behind}' if behind else ''} of {len(gains)}"
-
-
-def count_ahead(gains: Sequence[Gain]) -> int:
-    return sum(low > 0 for _, low, _ in gains)
-
-
-def span(gains: Sequence[Gain]) -> str:
-    means = [mean for mean, _, _ in gains]
-    return f"{min(means):+.2f} to {max(means):+.2f}"
 
 
 def percent(values: Sequence[float]) -> str:

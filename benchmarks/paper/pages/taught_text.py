@@ -20,7 +20,8 @@ def section(found: Sequence[Row]) -> str:
         return ""
     lines = ["| data, epochs | network | seeds | taught | independent |", "|---" * 5 + "|"]
     for about in found:
-        taught = about["training"].replace(DISTILLED, ", taught", 1) * (about["training"] != DISTILLED)
+        longer = about["training"].removeprefix(DISTILLED)
+        taught = f", taught{longer}" if longer else ""
         for key, how in (("alone", ""), ("averaged", ", averaged")) if about["count"] > 1 else (("alone", ""),):
             many = f"{number(about['count'])} {title(about['backbone'])}" if how else title(about["backbone"])
             lines.append(

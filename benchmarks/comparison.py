@@ -38,9 +38,8 @@ def count_ahead(gains: Sequence[Sequence[float]]) -> int:
 
 
 def span(gains: Sequence[Sequence[float]]) -> str:
-    """The smallest and the largest of their means."""
-    means = [mean for mean, _, _ in gains]
-    return f"{min(means):+.2f} to {max(means):+.2f}"
+    """The smallest and the largest of their means; the mean where there is only one."""
+    return " to ".join(dict.fromkeys(f"{end([mean for mean, _, _ in gains]):+.2f}" for end in (min, max)))
 
 
 def verdict(values: Sequence[float]) -> str:

@@ -42,7 +42,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import json_in_lines
 from names import FOLDS, IRENE, title
 from replay import merged
-from replay.against import THRESHOLDS, against, asked_and_realised
+from replay.against import THRESHOLDS, against, asked_and_realised, going_on
 from replay.kept import Kept
 from replay.packed import TABLE_MEMBERS, Packed, Setting, Study
 from replay.searched import pools, searched
@@ -70,13 +70,15 @@ def main() -> None:
         rows = kept.each(pool, "runs", rows_of, study.runs, alone)
         alike = [study.alike(setting) for setting in settings]
         gains = kept.each(pool, "IRENE against thresholds", against, alike, settings)
+        went_on = kept.each(pool, "IRENE going on", going_on, alike, settings)
         asked = kept.each(pool, "asked and realised cost", asked_and_realised, wished)
         cascades = kept.each(pool, "small members first", at_every_cost, list(small_first(study)))
         choices = kept.each(pool, "sizes", searched, list(pools(study)))
         shown = pictures(study, pool, kept)
     found = {
         "rows": [row for of_run in rows for row in of_run],
-        "against": {one.slug: about for one, about in zip(settings, gains, strict=True) if about is not None},
+        "against": by_slug(settings, gains),
+        "going_on": by_slug(settings, went_on),
         "asked": by_setting(wished, asked),
         "small_first": cascades,
         "searched": choices,
@@ -96,6 +98,10 @@ def main() -> None:
     print(f"{len(found['rows'])} rows of {len(study.runs)} runs; {len(results['rows'])} with those of other runs")
     if kept.others:
         print(f"{kept.others} results were found before the code changed: --anew computes all of them again")
+
+
+def by_slug(settings: Sequence[Setting], found: Sequence[dict[str, Any] | None]) -> dict[str, dict[str, Any]]:
+    return {setting.slug: about for setting, about in zip(settings, found, strict=True) if about is not None}
 
 
 def by_setting(runs: Sequence[Packed], asked: Sequence[dict[str, float]]) -> dict[str, list[dict[str, float]]]:

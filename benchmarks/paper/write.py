@@ -35,10 +35,11 @@ def main() -> None:
     pictures = json.loads((HERE / "figures.json").read_text())
     policies, beyond = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("policies", "beyond"))
     kept = {name: (RESULTS / f"{name}.md").read_text().strip() for name in ("promises", "latency_kept", "heldout_size")}
+    step = json.loads((ROOT / "docs/benchmarks/training-h200.json").read_text())
     readme = ROOT / "README.md"
     latency = latency_text.load_files()
     written = {
-        ROOT / "docs/results.md": results(study, pictures, policies, beyond, latency),
+        ROOT / "docs/results.md": results(study, pictures, policies, beyond, latency, step),
         ROOT / "docs/results-cascades.md": cascades(study, latency),
         ROOT / "docs/calibrate.md": filled(HERE / "pages/calibrate.md.in", kept),
         readme: HEADLINE.sub(lambda found: found[1] + headline(study, latency) + found[2], readme.read_text()),
@@ -92,7 +93,12 @@ def cascades(study: dict[str, Any], latency: Latency) -> str:
 
 
 def results(
-    study: dict[str, Any], pictures: dict[str, Any], policies: dict[str, Any], beyond: dict[str, Any], latency: Latency
+    study: dict[str, Any],
+    pictures: dict[str, Any],
+    policies: dict[str, Any],
+    beyond: dict[str, Any],
+    latency: Latency,
+    step: dict[str, Any],
 ) -> str:
     rows = study["rows"]
     irenes = {name: stages for name, stages in study["training"].items() if IRENE_RUN.fullmatch(name)}
@@ -112,6 +118,8 @@ def results(
         "beyond": beyond_text.section(beyond),
         "figures": figure_list(pictures),
         "speed": tables.speed_table(study["speed"]),
+        "step": tables.step_table(step),
+        "peak": str(step["peak_tflops"]),
         "times": tables.time_table(rows),
         "total_time": tables.total_time(rows, study["time"]["card_s"]),
         "ratios": epoch_ratios(irenes),

@@ -203,6 +203,28 @@ def test_irene_is_compared_with_thresholds_on_its_own_and_on_other_members(
         assert gains["all"][0] == pytest.approx(sum(each) / len(each))
 
 
+def test_members_that_go_on_are_compared_with_thresholds_where_there_are_seeds_in_common(
+    study: Study, tmp_path: Path, lifelike_bank: Callable[..., Bank], make_run: Callable[..., Run]
+) -> None:
+    setting = next(run.setting for run in study.runs if run.label == collect.IRENE)
+    assert against.going_on(study, setting) is None
+    own = asdict(IreneOptions(later="go-on"))
+    banks = {split: lifelike_bank(500, skills=(2.5, 2.0, 2.0), seed=len(split)) for split in ("heldout", "test")}
+    runs = [make_run(tmp_path / f"go-on-{seed}", banks, "irene", seed, own) for seed in (1, 5)]
+    packed = [run for run in (Packed.open(run.path) for run in runs) if isinstance(run, Packed)]
+    found = against.going_on(Study([*study.runs, *packed]), setting)
+    assert found is not None
+    assert {name: gains["seeds"] for name, gains in found.items()} == {"same": 2, "independent": 1}
+    curve = against.own_curve(packed[0])
+    averaged = next(run for run in study.of(setting, "average") if run.seed == 1)
+    for cost in against.COSTS:
+        ours, theirs = (
+            float(one.quality_at(cost).mean()) for one in (curve, against.threshold_curve("margin")(averaged))
+        )
+        assert found["independent"]["gain"][f"{cost:g}"][0] == pytest.approx(100 * (ours - theirs), abs=1e-4)
+    assert list(against.going_on(Study(packed), setting) or {}) == ["same"]
+
+
 def test_the_card_is_in_use_once_while_runs_train_side_by_side(study: Study) -> None:
     assert collect.in_use(study.runs) == 3.0, "all began at once and took three seconds"
     apart = [Packed.open(run.path) for run in study.runs[:3]]

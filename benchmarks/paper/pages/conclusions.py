@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from comparison import gain, verdict
-from names import IRENE, PAPER_EPOCHS, counted, seeds, setting_title, title, trained
+from names import GOING_ON, IRENE, PAPER_EPOCHS, counted, seeds, setting_title, title, trained
 
 from pages import beyond_text
 from pages.rows import (
@@ -29,7 +29,8 @@ EQUAL = (
     f"it is 1 for one member and for three averaged, ours trained as long as IRENE, the paper's for {PAPER_EPOCHS} "
     f"epochs. Gains are points over {MARGIN} at the same cost, on the mean of costs 1.05 to 2.0: of *its stopping* "
     "on its own members, with the selector of 1.3 and with one fitted for each cost, and of *all of it* on "
-    "independent members."
+    "independent members. Members that *go on* begin with the weights of the one before and run last first: who runs "
+    "first has learned for the epochs of all three, which together are as many as ever."
 )
 UNEQUAL = (
     "**Small members first**, with a selector fitted on held-out outputs for each cost, in FLOPs of one "
@@ -43,6 +44,7 @@ def conclusions(study: dict[str, Any], beyond: dict[str, Any]) -> str:
     """Lists of sentences, each under what they have in common."""
     rows, against = study["rows"], study["against"]
     irene = [irene_sentence(slug, about, rows) for slug, about in against.items()]
+    irene += [going_on_sentence(slug, about, rows) for slug, about in study["going_on"].items()]
     irene += [folds_sentence(slug, about) for slug, about in against.items() if "folds" in about]
     irene += filter(None, [recipe_sentence(rows)])
     cascades = [cascade_sentence(one, rows) for one in most_worth_showing(study["small_first"])]
@@ -54,26 +56,55 @@ def conclusions(study: dict[str, Any], beyond: dict[str, Any]) -> str:
 
 def irene_sentence(slug: str, about: dict[str, Any], rows: Sequence[Row]) -> str:
     """How good IRENE is in a setting, and whether its members or its stopping make it so."""
-    dataset, backbone, epochs = slug.split("-")
-    setting = of_setting(rows, dataset, backbone, int(epochs[1:]))
-    ours = [row for row in setting if row["method"] == IRENE]
-    where = (dataset, backbone, "irene")
-    paper = [row for row in load_paper() if (row["dataset"], row["backbone"], row["method"]) == where]
-    theirs = f" (paper: {paper[0]['utility']:.2f} at {paper[0]['cost']:.2f})" if paper else ""
+    setting = rows_of(slug, rows)
     same, other = (about["gains"][f"{MARGIN}, {kind} members"]["all"] for kind in ("the same", "independent"))
-    fewer = f"; gains of {about['seeds']}" if about["seeds"] != len(ours) else ""
     return (
-        f"**{setting_title(slug)}** ({seeds(len(ours))}{fewer}): {100 * mean_of(ours, 'accuracy'):.2f} % at "
-        f"{mean_of(ours, 'cost'):.2f} members, utility {utility_of(ours, setting):.2f}{theirs}. Its stopping: "
-        f"{gain(same)}, fitted for each cost {gain(about['fitted']['all'])}. All of it: {gain(other)}, at 1.3 seed by "
-        f"seed {by_seed(ours, setting)}. {source(same, other)}"
+        f"**{setting_title(slug)}** {reached(slug, setting, IRENE, about['seeds'])} Its stopping: {gain(same)}, fitted "
+        f"for each cost {gain(about['fitted']['all'])}. All of it: {gain(other)}, at 1.3 seed by seed "
+        f"{by_seed(setting, IRENE, f'average, {MARGIN} at 1.3')}. {source(same, other)}"
     )
 
 
-def by_seed(ours: Sequence[Row], setting: Sequence[Row]) -> str:
-    theirs = {row["seed"]: row["accuracy"] for row in setting if row["method"] == f"average, {MARGIN} at 1.3"}
-    found = [100 * (row["accuracy"] - theirs[row["seed"]]) for row in ours if row["seed"] in theirs]
-    return ", ".join(f"{value:+.2f}" for value in found)
+def going_on_sentence(slug: str, about: dict[str, Any], rows: Sequence[Row]) -> str:
+    """The same of IRENE whose later members go on from the one before, and what that gains on beginning anew."""
+    setting, same = rows_of(slug, rows), about["same"]["gain"]["all"]
+    average = mean_of([row for row in setting if row["method"] == "average"], "accuracy")
+    said = (
+        f"**{setting_title(slug)}, members that go on** {reached(slug, setting, GOING_ON, about['same']['seeds'])} "
+        f"Three independent ones averaged have {100 * average:.2f} %. Beside IRENE whose members begin anew, at 1.3 "
+        f"seed by seed: {by_seed(setting, GOING_ON, IRENE)} points. Its stopping: {gain(same)}."
+    )
+    if "independent" not in about:
+        return said
+    other = about["independent"]["gain"]["all"]
+    return f"{said} All of it: {gain(other)}. {source(same, other)}"
+
+
+def rows_of(slug: str, rows: Sequence[Row]) -> list[Row]:
+    """The rows of a setting."""
+    dataset, backbone, epochs = slug.split("-")
+    return of_setting(rows, dataset, backbone, int(epochs[1:]))
+
+
+def reached(slug: str, setting: Sequence[Row], method: str, compared: int) -> str:
+    """Accuracy, cost and utility of all seeds of a method, beside the paper's, and of how many seeds its gains are."""
+    ours = [row for row in setting if row["method"] == method]
+    where = (*slug.split("-")[:2], "irene")
+    paper = [row for row in load_paper() if (row["dataset"], row["backbone"], row["method"]) == where]
+    theirs = f" (paper: {paper[0]['utility']:.2f} at {paper[0]['cost']:.2f})" if paper else ""
+    fewer = f"; gains of {compared}" if compared != len(ours) else ""
+    return (
+        f"({seeds(len(ours))}{fewer}): {100 * mean_of(ours, 'accuracy'):.2f} % at {mean_of(ours, 'cost'):.2f} members, "
+        f"utility {utility_of(ours, setting):.2f}{theirs}."
+    )
+
+
+def by_seed(setting: Sequence[Row], method: str, other: str) -> str:
+    """What a method gains on another, in points, seed by seed."""
+    ours, theirs = (
+        {row["seed"]: row["accuracy"] for row in setting if row["method"] == name} for name in (method, other)
+    )
+    return ", ".join(f"{100 * (ours[seed] - theirs[seed]):+.2f}" for seed in ours if seed in theirs)
 
 
 def source(same: Sequence[float], other: Sequence[float]) -> str:

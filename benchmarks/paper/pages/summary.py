@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from comparison import count_ahead, span
-from names import ALL_IMAGES, IRENE, PAPER_EPOCHS, seeds, title
+from names import ALL_IMAGES, GOING_ON, IRENE, PAPER_EPOCHS, seeds, title
 
 from pages import beyond_text
 from pages.conclusions import MARGIN, best_cascades, recipe_runs
@@ -18,7 +18,7 @@ Gain = Sequence[float]  # points, and the ends of their interval
 
 def summary(study: dict[str, Any], beyond: dict[str, Any], latency: Latency, datasets: Sequence[str]) -> str:
     """A paragraph for who serves models, of these data sets, and one for who compares with the paper."""
-    rows, against = study["rows"], study["against"]
+    rows, against, going_on = study["rows"], study["against"], study["going_on"]
     served = [
         starting_small(study["small_first"], rows, datasets),
         in_time(latency),
@@ -26,8 +26,8 @@ def summary(study: dict[str, Any], beyond: dict[str, Any], latency: Latency, dat
         beyond_text.in_short(beyond),
     ]
     compared = [
-        joint_training(gains_of(against, "independent")),
-        against_the_paper(rows, list(against)),
+        joint_training(gains_of(against, "independent"), going_on),
+        against_the_paper(rows, list(against), list(going_on)),
         trained_like_the_paper(rows),
         to_the_letter(rows),
     ]
@@ -76,16 +76,28 @@ def learned_halting(cascades: Sequence[Row], same: Sequence[Gain]) -> str:
     )
 
 
-def joint_training(other: Sequence[Gain]) -> str:
-    """IRENE as a whole against independent members that stop by their margin."""
+def joint_training(other: Sequence[Gain], going_on: dict[str, Any]) -> str:
+    """IRENE as a whole against independent members that stop by their margin, also where later members go on."""
+    later = [about["independent"]["gain"]["all"] for about in going_on.values() if "independent" in about]
+    also = f"; where later ones go on from the one before {span(later)}, {ahead(later)}" if later else ""
     return (
         f"**Beside the paper**: training members and selector together (IRENE) {pays(other)}: {span(other)} points "
-        f"over independent members, {ahead(other)} settings."
+        f"over independent members, {ahead(other)} settings{also}."
     )
 
 
-def against_the_paper(rows: Sequence[Row], slugs: Sequence[str]) -> str:
+def against_the_paper(rows: Sequence[Row], slugs: Sequence[str], going_on: Sequence[str]) -> str:
     """How often IRENE's utility is the paper's or more, by length of training; where it is less after the longest."""
+    counts, below = utilities_reached(rows, slugs, IRENE)
+    if not counts:
+        return ""
+    later, _ = utilities_reached(rows, going_on, GOING_ON)
+    also = f"; going on {later}" if later else ""
+    return f"IRENE's utility reaches the paper's {counts}{f' ({below})' if below else ''}{also}."
+
+
+def utilities_reached(rows: Sequence[Row], slugs: Sequence[str], method: str) -> tuple[str, str]:
+    """In how many settings the utility of a method is the paper's or more, and where it is less after the longest."""
     paper = {(row["dataset"], row["backbone"]): row["utility"] for row in load_paper() if row["method"] == "irene"}
     reached: dict[int, list[bool]] = {}
     less: dict[int, list[str]] = {}
@@ -93,20 +105,17 @@ def against_the_paper(rows: Sequence[Row], slugs: Sequence[str]) -> str:
         dataset, backbone, length = slug.split("-")
         epochs, theirs = int(length[1:]), paper.get((dataset, backbone))
         setting = of_setting(rows, dataset, backbone, epochs)
-        runs = [row for row in setting if row["method"] == IRENE]
+        runs = [row for row in setting if row["method"] == method]
         ours = utility_of(runs, setting)
         if ours is not None and theirs is not None:
             reached.setdefault(epochs, []).append(ours >= theirs)
             told = less.setdefault(epochs, [])
             where = f"{title(dataset)}, {title(backbone)}, {seeds(len(runs))}"
             told += [f"{where}: {ours:.2f}, paper {theirs:.2f}"] * (ours < theirs)
-    if not reached:
-        return ""
     counts = [
         f"in {sum(found)} of {len(found)} settings after {epochs} epochs" for epochs, found in sorted(reached.items())
     ]
-    below = "; ".join(less[max(less)])
-    return f"IRENE's utility reaches the paper's {', '.join(counts)}{f' ({below})' if below else ''}."
+    return ", ".join(counts), "; ".join(less[max(less)]) if less else ""
 
 
 def trained_like_the_paper(rows: Sequence[Row]) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from comparison import gain
 from jobs import R18_FLOPS
 from names import FOLDS, GOING_ON, IRENE, TITLES, in_short, seeds, setting_title, title
+from training_step import COMPILED, CONVOLUTIONS
 
 from pages.rows import Row, deviation, grouped, load_paper, mean_of, networks, spread, taught, utility_of, written
 
@@ -204,6 +205,31 @@ def speed_table(rows: Sequence[Row]) -> str:
             statistics.median(row[key] for row in found) for key in ("epoch_s", "images_per_s", "tflops")
         )
         lines.append(f"| {title(backbone)} | {len(found)} | {epoch_s:.2f} | {images:,.0f} | {tflops:.0f} |")
+    return "\n".join(lines)
+
+
+def step_table(report: dict[str, Any]) -> str:
+    """What a training step takes and spends it on, as training_step.py has measured it."""
+    lines = [
+        "| backbone | batch | ms a step | images/s | TFLOP/s | convolutions: ms | TFLOP/s | compiled: ms | rest: ms |",
+        "|---" * 9 + "|",
+    ]
+    for row in report["rows"]:
+        spent = row["kernel_ms"]
+        convolutions = sum(spent[kind] for kind in CONVOLUTIONS)
+        compiled = spent[COMPILED]
+        cells = (
+            title(row["backbone"]),
+            row["batch"],
+            f"{row['ms']:.2f}",
+            f"{row['images_per_s']:,}",
+            f"{row['tflops']:.0f}",
+            f"{convolutions:.2f}",
+            f"{row['tflops'] * row['ms'] / convolutions:.0f}",
+            f"{compiled:.2f}",
+            f"{sum(spent.values()) - convolutions - compiled:.2f}",
+        )
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from names import ALL_IMAGES, FOLDS, IRENE, title
+from names import ALL_IMAGES, FOLDS, GOING_ON, IRENE, title
 from torch import Tensor
 
 from irene.calibration.frontier import Frontier, frontier
@@ -21,6 +21,7 @@ COSTS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)
 ASKED = (1.1, 1.2, 1.3, 1.5, 2.0)
 THRESHOLDS = ("margin", "change")
 Rights = dict[float, Tensor]  # by cost: (N,) share of right answers of each sample
+Curve = Callable[[Packed], Frontier]
 
 
 def own_curve(run: Packed) -> Frontier:
@@ -28,7 +29,7 @@ def own_curve(run: Packed) -> Frontier:
     return frontier(run.bank("test"), run.policy(), run.aggregation)
 
 
-def threshold_curve(name: str) -> Callable[[Packed], Frontier]:
+def threshold_curve(name: str) -> Curve:
     """A policy fitted on the held-out outputs of a run, over the test samples."""
 
     def curve(run: Packed) -> Frontier:
@@ -80,22 +81,31 @@ def against(study: Study, setting: Setting) -> dict[str, Any] | None:
         "fitted": points(fitted, others[f"{title('margin')}, the same members"]),
     }
     whole, longer = setting._replace(images=ALL_IMAGES), setting._replace(epochs=2 * setting.epochs)
+    ours, margin = (study.of(setting, IRENE), own_curve), threshold_curve("margin")
     compared = {
-        "folds": gained(study.of(setting, FOLDS), study.of(setting, IRENE), own_curve),
-        "unheld": gained(study.of(whole, FOLDS), study.of(setting, IRENE), own_curve),
-        "longer": gained(study.of(longer, "average"), study.of(setting, "average"), threshold_curve("margin")),
+        "folds": gained((study.of(setting, FOLDS), own_curve), ours),
+        "unheld": gained((study.of(whole, FOLDS), own_curve), ours),
+        "longer": gained((study.of(longer, "average"), margin), (study.of(setting, "average"), margin)),
     }
     return about | {name: gains for name, gains in compared.items() if gains is not None}
 
 
-def gained(
-    ones: Iterable[Packed], others: Iterable[Packed], curve: Callable[[Packed], Frontier]
-) -> dict[str, Any] | None:
+def going_on(study: Study, setting: Setting) -> dict[str, Any] | None:
+    """What IRENE whose members go on gains on a threshold with the same members, and with independent ones."""
+    ours, margin = (study.of(setting, GOING_ON), own_curve), threshold_curve("margin")
+    compared = {
+        "same": gained(ours, (study.of(setting, GOING_ON), margin)),
+        "independent": gained(ours, (study.of(setting, "average"), margin)),
+    }
+    return {name: gains for name, gains in compared.items() if gains is not None} or None
+
+
+def gained(ones: tuple[Iterable[Packed], Curve], others: tuple[Iterable[Packed], Curve]) -> dict[str, Any] | None:
     """What some runs gain on others of the same seeds, and what they cost; None where they share no seed."""
-    first, second = common_seeds(ones, others)
+    first, second = common_seeds(ones[0], others[0])
     if not first:
         return None
-    both = [rights([curve(run) for run in runs]) for runs in (first, second)]
+    both = [rights([curve(run) for run in runs]) for runs, curve in ((first, ones[1]), (second, others[1]))]
     cost = fmean(run.figures["test"]["cost"] for run in first)
     return {"seeds": len(first), "gain": points(*both), "cost": cost}
 

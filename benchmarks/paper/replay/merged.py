@@ -55,6 +55,7 @@ def results(standing: Entry, found: Entry) -> Entry:
     return {
         "rows": listed("rows", ROW, newer, like_the_run),
         "against": named("against", fuller, setting),
+        "going_on": named("going_on", fuller, setting),
         "asked": named("asked", longer),
         "small_first": listed("small_first", CASCADE, fuller, among_cascades),
         "searched": listed("searched", POOL, larger, among_cascades),

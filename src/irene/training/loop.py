@@ -96,7 +96,7 @@ class Loop:
             self.watch(stage, model)
 
     def _train(self, stage: str, model: nn.Module, objective: Objective, loader: Loader, options: LoopOptions) -> None:
-        stepper = _Stepper(model, objective, options, self.device, self.world, loader.batch_size)
+        stepper = Stepper(model, objective, options, self.device, self.world, loader.batch_size)
         first = self._resume(stage, stepper)
         self.recorder.drop_after(stage, first)
         good: dict[str, Any] | None = None  # where the training stood after the last epoch without NaN
@@ -136,7 +136,7 @@ class Loop:
         for record in self.taken[stage].epochs:
             self.recorder.write(record)
 
-    def _resume(self, stage: str, stepper: _Stepper) -> int:
+    def _resume(self, stage: str, stepper: Stepper) -> int:
         state = self.checkpoints.running(stage)
         if state is None:
             return 0
@@ -145,7 +145,7 @@ class Loop:
             return int(state["epoch"])
 
 
-class _Stepper:
+class Stepper:
     """One optimisation step, eager or as one CUDA graph."""
 
     def __init__(

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from irene.halting.registry import POLICIES
 
@@ -27,6 +28,15 @@ def test_every_figure_is_drawn_from_committed_numbers_and_shown() -> None:
     assert drawn == {path.name for path in (ROOT / "docs/figures").glob("*.svg")}
     pages = "".join(page.read_text() for page in (ROOT / "docs").glob("results*.md"))
     assert drawn == set(re.findall(r"\(figures/(.*?)\)", pages))
+
+
+def test_no_legend_is_cut_off() -> None:
+    for name, figure in figures.drawn().items():
+        FigureCanvasAgg(figure).draw()
+        for legend in filter(None, [*figure.legends, *(axes.get_legend() for axes in figure.axes)]):
+            around, box = figure.bbox, legend.get_window_extent()
+            assert around.x0 <= box.x0 < box.x1 <= around.x1, name
+            assert around.y0 <= box.y0 < box.y1 <= around.y1, name
 
 
 def test_committed_numbers_name_no_folder_of_the_machine_they_were_collected_on() -> None:

@@ -66,7 +66,7 @@ def panels(rows: Sequence[Row], networks: Sequence[Row]) -> Figure:
     left.set_ylabel("accuracy")
     left.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
     handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8.5)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, columnspacing=0.5, fontsize=8)
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from names import DISTILLED, INDEPENDENT, file_name, in_short, seeds, title
+from names import INDEPENDENT, file_name, in_short, seeds, title
 
 from irene.evaluation import studies
 from irene.pictures import COLOURS, INK, WIDTH, styled
@@ -86,11 +87,13 @@ def other_networks(rows: list[dict[str, Any]], members: list[str], epochs: int) 
 @styled
 def small_first(data: dict[str, Any]) -> Figure:
     """Lines are cascades by learned halting, solid for independent members; other marks are networks by themselves."""
-    figure = Figure(figsize=(WIDTH, 4.4))
+    figure = Figure(figsize=(WIDTH, 4.8))
     axes = figure.add_subplot()
     kinds = list(dict.fromkeys(in_short(cascade["members"]) for cascade in data["cascades"]))
+    taught = [cascade["training"] for cascade in data["cascades"] if cascade["training"] != INDEPENDENT]
+    styles = {INDEPENDENT: "-"} | dict(zip(dict.fromkeys(taught), itertools.cycle(("--", ":", "-."))))
     for cascade in data["cascades"]:
-        _cascade(axes, cascade, COLOURS[kinds.index(in_short(cascade["members"]))])
+        _cascade(axes, cascade, COLOURS[kinds.index(in_short(cascade["members"]))], styles[cascade["training"]])
     unit = max(points[0][0] for points in data["networks"].values())
     for index, (name, points) in enumerate(data["networks"].items()):
         flops, accuracy = zip(*points, strict=True)
@@ -116,11 +119,12 @@ def small_first(data: dict[str, Any]) -> Figure:
     axes.set_ylabel("accuracy")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
     length = f"{data['cascades'][0]['epochs']} epochs"
-    figure.legend(title=length, title_fontsize=8.5, loc="outside lower center", ncols=2, fontsize=8.5, handlelength=3)
+    text = {"title": length, "alignment": "left", "title_fontsize": 8.5, "fontsize": 8.5}
+    figure.legend(loc="outside lower left", handlelength=3, **text)
     return figure
 
 
-def _cascade(axes: Axes, cascade: dict[str, Any], colour: str) -> None:
+def _cascade(axes: Axes, cascade: dict[str, Any], colour: str, style: str) -> None:
     points = cascade["policies"]["selector"]
     cost = [float(value) for value in points]
     accuracy, low, high = ([point[key] for point in points.values()] for key in ("accuracy", "low", "high"))
@@ -128,7 +132,7 @@ def _cascade(axes: Axes, cascade: dict[str, Any], colour: str) -> None:
         cost,
         accuracy,
         color=colour,
-        ls={INDEPENDENT: "-", DISTILLED: "--"}.get(cascade["training"], ":"),  # dotted if taught for longer
+        ls=style,
         marker="o",
         ms=4,
         label=f"{in_short(cascade['members'])}: {cascade['training']}, {seeds(cascade['seeds'])}",

@@ -95,6 +95,7 @@ def everywhere(seeds: Iterable[int] = SEEDS, **about: Any) -> list[Job]:
 AVERAGE: dict[str, Any] = {"method": "average"}  # single, woc and the thresholds are replays of its members
 HALF = irene("half-flops", cost=0.5 * R18_FLOPS, cost_unit="flops")
 FOLDS = irene("folds", selector_data="folds")
+GOING_ON = irene("going-on", later="go-on")
 PAPER = irene("paper", recipe="paper", loss_weights=LossWeights(ensemble=0.01, cost=0.01, rank=0.1))
 OTHERS = {
     "snapshot": SnapshotOptions(budget="each"),
@@ -136,8 +137,8 @@ JOBS: dict[str, list[Job]] = {
         ],
         *[job for dataset in DATASETS for job in jobs(dataset, R18, method="mimo", loop=LONGER)],
     ],
-    "go-on": everywhere(**irene("going-on", later="go-on")),
-    "long": [*everywhere(**AVERAGE, loop=LONG), *everywhere(**irene(), loop=LONG)],
+    "go-on": everywhere(**GOING_ON),
+    "long": [job for about in (AVERAGE, irene(), GOING_ON) for job in everywhere(**about, loop=LONG)],
     # All 50,000 images and nothing held out, so that nothing can be calibrated: ties single and average to the paper.
     "full": everywhere([0], **AVERAGE, variant="full", heldout=0, loop=LONG),
     # Out-of-fold predictions need no held-out slice: members may train on all images, and the cost asked for suffers.

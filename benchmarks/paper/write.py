@@ -108,7 +108,7 @@ def results(
         "summary": summary(study, beyond, latency, HEADLINE_DATA),
         "conclusions": conclusions(study, beyond),
         "methods": tables.method_tables(rows),
-        "against": tables.against_tables(study["against"]),
+        "against": tables.against_tables(study["against"], study["going_on"]),
         "asked": tables.asked_table(study["asked"]),
         "best_cascades": tables.cascade_tables(most_worth_showing(study["small_first"]), rows),
         "half_time": f"{latency_text.in_half_the_time(latency)}\n\n{latency_text.on_a_gpu(latency)}",

@@ -11,6 +11,7 @@ from names import DISTILLED, GOING_ON, INDEPENDENT, IRENE
 from pages.conclusions import at_costs, going_on_sentence, irene_sentence
 from pages.latency_text import load_files
 from pages.summary import pays, summary
+from pages.tables import against_tables
 
 ROOT = Path(__file__).parents[2]
 SLUG = "cifar10-resnet18-e30"
@@ -169,6 +170,24 @@ def test_what_going_on_gains_is_told_beside_beginning_anew() -> None:
     assert "begin anew, at 1.3 seed by seed: +0.90 points. Its stopping: +0.02 [-0.01, +0.05]." in found
     assert found.endswith("what its stopping adds cannot be told from nothing.")
     assert "All of it" not in going_on_sentence(SLUG, {"same": same}, rows)
+
+
+def test_tables_tell_what_irene_gains_at_each_cost_and_where_members_go_on() -> None:
+    gains = {"1.3": AHEAD, "all": UNCLEAR}
+    settled = {"seeds": 3, "accuracy": {"1.3": 0.925}, "gains": {SAME: gains}, "fitted": gains}
+    settled["folds"] = {"seeds": 2, "gain": {"1.3": AHEAD, "all": BEHIND}}
+    part = {"seeds": 2, "accuracy": {"1.3": 0.934}, "gain": gains}
+    one, other = against_tables({SLUG: settled}, {SLUG: {"same": part, "independent": part | {"seeds": 1}}}).split(
+        "###"
+    )[1:]
+    assert one.splitlines()[0] == " CIFAR-10, ResNet-18, 30 epochs, 3 seeds"
+    assert "| *accuracy of IRENE* | 92.50% | |" in one
+    assert "| IRENE out-of-fold (2 seeds) | **-0.40 [-0.70, -0.10]** | **+0.30 [+0.10, +0.50]** |" in one
+    assert other.splitlines()[0] == " CIFAR-10, ResNet-18, 30 epochs, members that go on"
+    assert "| *accuracy of IRENE* | 93.40% | |" in other
+    row = "**+0.40 [+0.10, +0.70]** | +0.02 [-0.01, +0.05] |"
+    assert f"| {SAME} (2 seeds) | {row}" in other
+    assert f"| {INDEPENDENTLY} (one seed) | {row}" in other
 
 
 def test_corrupted_images_are_spoken_of_where_they_were_looked_at() -> None:

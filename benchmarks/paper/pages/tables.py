@@ -102,31 +102,38 @@ def differs(difference: float, room: float | None) -> str:
     return f"{difference:+.2f}, {'inside' if abs(difference) <= room else 'outside'}"
 
 
-def against_tables(found: dict[str, Any]) -> str:
-    """What IRENE gains on each policy at each cost, and what folds gain on the slice."""
+def against_tables(found: dict[str, Any], going_on: dict[str, Any]) -> str:
+    """What IRENE gains on each policy at each cost, and what folds gain on the slice; then where members go on."""
     parts = []
     for slug, about in found.items():
-        costs = list(about["accuracy"])
-        lines = [
-            f"### {setting_title(slug)}, {seeds(about['seeds'])}",
-            "",
-            "| IRENE minus | " + " | ".join(costs) + " | all costs |",
-            "|---" * (len(costs) + 2) + "|",
-            "| *accuracy of IRENE* | " + " | ".join(f"{about['accuracy'][cost]:.2%}" for cost in costs) + " | |",
-        ]
         compared = dict(about["gains"])
         if "folds" in about:  # the other way round, so that the row reads as the others
             turned = {cost: [-mean, -high, -low] for cost, (mean, low, high) in about["folds"]["gain"].items()}
             compared[f"IRENE out-of-fold ({seeds(about['folds']['seeds'])})"] = turned
-        for name, gains in compared.items():
-            lines.append(f"| {name} | " + " | ".join(gain(gains[cost]) for cost in (*costs, "all")) + " |")
-        lines.append(
-            f"| *selector fitted for each cost: minus {title('margin')}, the same members* | "
-            + " | ".join(gain(about["fitted"][cost]) for cost in (*costs, "all"))
-            + " |"
-        )
-        parts.append("\n".join(lines))
+        last = f"*selector fitted for each cost: minus {title('margin')}, the same members*"
+        compared[last] = about["fitted"]
+        parts.append(gain_table(f"{setting_title(slug)}, {seeds(about['seeds'])}", about["accuracy"], compared))
+    for slug, about in going_on.items():
+        names = {"same": "the same members", "independent": "independent members"}
+        compared = {
+            f"{title('margin')}, {names[kind]} ({seeds(part['seeds'])})": part["gain"] for kind, part in about.items()
+        }
+        parts.append(gain_table(f"{setting_title(slug)}, members that go on", about["same"]["accuracy"], compared))
     return "\n\n".join(parts)
+
+
+def gain_table(about: str, accuracy: dict[str, float], compared: dict[str, dict[str, list[float]]]) -> str:
+    """Accuracy of IRENE by cost, and what it gains on others at each cost and over all of them."""
+    lines = [
+        f"### {about}",
+        "",
+        "| IRENE minus | " + " | ".join(accuracy) + " | all costs |",
+        "|---" * (len(accuracy) + 2) + "|",
+        "| *accuracy of IRENE* | " + " | ".join(f"{value:.2%}" for value in accuracy.values()) + " | |",
+    ]
+    for name, gains in compared.items():
+        lines.append(f"| {name} | " + " | ".join(gain(gains[cost]) for cost in (*accuracy, "all")) + " |")
+    return "\n".join(lines)
 
 
 def asked_table(found: dict[str, list[dict[str, float]]]) -> str:

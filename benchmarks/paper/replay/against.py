@@ -55,6 +55,10 @@ def rights(curves: Sequence[Frontier]) -> Rights:
     return {cost: right_at(curves, cost) for cost in COSTS}
 
 
+def accuracies(of_runs: Rights) -> dict[str, float]:
+    return {f"{cost:g}": float(right_N.mean()) for cost, right_N in of_runs.items()}
+
+
 def points(ones: Rights, others: Rights) -> dict[str, list[float]]:
     """The gain in points of accuracy at each cost and over all of them, with its 95 % interval."""
     pairs = {f"{cost:g}": (ones[cost], others[cost]) for cost in COSTS}
@@ -76,7 +80,7 @@ def against(study: Study, setting: Setting) -> dict[str, Any] | None:
     fitted = {cost: right_at([fitted_anew(run, cost) for run in slices], cost) for cost in COSTS}
     about: dict[str, Any] = {
         "seeds": len(slices),
-        "accuracy": {f"{cost:g}": float(right_N.mean()) for cost, right_N in own.items()},
+        "accuracy": accuracies(own),
         "gains": {name: points(own, other) for name, other in others.items()},
         "fitted": points(fitted, others[f"{title('margin')}, the same members"]),
     }
@@ -101,13 +105,13 @@ def going_on(study: Study, setting: Setting) -> dict[str, Any] | None:
 
 
 def gained(ones: tuple[Iterable[Packed], Curve], others: tuple[Iterable[Packed], Curve]) -> dict[str, Any] | None:
-    """What some runs gain on others of the same seeds, and what they cost; None where they share no seed."""
+    """What some runs reach and gain on others of the same seeds, and what they cost; None without a common seed."""
     first, second = common_seeds(ones[0], others[0])
     if not first:
         return None
-    both = [rights([curve(run) for run in runs]) for runs, curve in ((first, ones[1]), (second, others[1]))]
+    ours, theirs = (rights([curve(run) for run in runs]) for runs, curve in ((first, ones[1]), (second, others[1])))
     cost = fmean(run.figures["test"]["cost"] for run in first)
-    return {"seeds": len(first), "gain": points(*both), "cost": cost}
+    return {"seeds": len(first), "accuracy": accuracies(ours), "gain": points(ours, theirs), "cost": cost}
 
 
 def asked_and_realised(run: Packed) -> dict[str, float]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from irene.cli.experiment import own_options
 from irene.cli.options import (
     apply,
     backbones,
@@ -22,6 +23,8 @@ from irene.cli.options import (
     share_or_count,
 )
 from irene.errors import OptionError
+from irene.training.methods.fge import FgeOptions
+from irene.training.methods.woc import WocOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +105,35 @@ def test_values_are_set_also_within() -> None:
     changes = {"rate": ("--rate", "1K"), "inner.depth": ("--depth", "3"), "pair": ("--pair", "1,2")}
     changed = apply(Options(), changes, "it")
     assert changed == Options(rate=1000.0, inner=Inner(depth=3), pair=(1, 2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    low: int = 1
+    high: int = 2
+
+    def __post_init__(self) -> None:
+        if self.low >= self.high:
+            raise OptionError(f"low {self.low} is not below high {self.high}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    range: Range = field(default_factory=Range)
+
+
+@pytest.mark.parametrize("order", [("low", "high"), ("high", "low")])
+def test_values_that_are_right_together_come_in_any_order(order: tuple[str, str]) -> None:
+    texts = {"low": "5", "high": "6"}
+    changes = {f"range.{name}": (f"--{name}", texts[name]) for name in order}
+    assert apply(Outer(), changes, "it") == Outer(range=Range(low=5, high=6))
+    with pytest.raises(OptionError, match="low 5 is not below high 2"):
+        apply(Outer(), {"range.low": ("--low", "5")}, "it")
+
+
+def test_options_of_methods_come_in_any_order() -> None:
+    found = own_options(["fge.low=0.6", "woc.tolerance=0.1", "fge.high=0.9"])
+    assert found == {"fge": FgeOptions(low=0.6, high=0.9), "woc": WocOptions(tolerance=0.1)}
 
 
 def test_unknown_names_list_the_known_ones() -> None:

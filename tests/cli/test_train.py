@@ -125,6 +125,7 @@ def test_options_of_another_method_by_set(irene: Irene, workplace: Path, points:
         ("average", "--schedule now", "--schedule takes one of constant"),
         ("average", "--lr 0", "learning rate must be above 0"),
         ("single", "--members 3", "single always has 1 member, got --members 3"),
+        ("mimo", "--backbones mlp,mlpx0.5", "mimo always has 1 member, got --backbones mlp,mlpx0.5: give one"),
         ("average", "--backbone mlp --backbones mlp,mlp", "not both"),
         ("average", "--backbone mlp,mlp", "--backbone takes one name"),
         ("average", "--backbones mlp,mlp --members 3", "one for each of 3 members"),

@@ -212,6 +212,26 @@ def test_processes_agree_on_what_members_cost_and_share_few_samples(tmp_path: Pa
     assert run.epochs()["selector"]
 
 
+TOO_FEW = """
+import sys
+from irene.errors import OptionError
+from irene.training.options import LoopOptions
+from irene.training.train import TrainOptions, train
+try:
+    train("irene", "digits", sys.argv[1], loop=LoopOptions(epochs=1),
+          options=TrainOptions(members=2, backbones=("mlp",), heldout=1, device="cpu"))
+except OptionError as error:
+    assert "at least one for each process" in str(error), error
+else:
+    raise SystemExit("one sample was shared by two processes")
+"""
+
+
+def test_fewer_samples_for_the_selector_than_processes_are_refused_before_training(tmp_path: Path) -> None:
+    torchrun(TOO_FEW, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_without_torchrun_the_world_is_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     here = world(torch.device("cpu"))

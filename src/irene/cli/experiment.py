@@ -125,14 +125,13 @@ def own_options(settings: Sequence[str]) -> dict[str, Any]:
     from irene.errors import OptionError
     from irene.training.methods import find_method
 
-    found: dict[str, Any] = {}
+    given: dict[str, dict[str, tuple[str, str]]] = {}
     for key, text in given_options.settings(settings).items():
         name, dot, option = key.partition(".")
         if not dot:
             raise OptionError(f"--set takes METHOD.NAME=VALUE, such as irene.cost=1.5, got {key}={text}")
-        options = found.get(name, find_method(name).options())
-        found[name] = given_options.apply(options, {option: (f"--set {key}", text)}, name)
-    return found
+        given.setdefault(name, {})[option] = (f"--set {key}", text)
+    return {name: given_options.apply(find_method(name).options(), its, name) for name, its in given.items()}
 
 
 def refuse_training(flags: Flags, more: Mapping[str, object]) -> None:

@@ -71,10 +71,12 @@ def apply(options: Any, given: Mapping[str, tuple[str, str]], owner: str) -> Any
     """The options with the given values, each from its name to the flag it came by and its text.
 
     A dotted name reaches into a dataclass within. A name the options do not have is an error that lists them.
+    All values are set at once: some are right only together, in whatever order they were given.
     """
+    changes: dict[str, Any] = {}
     for name, (flag, text) in given.items():
-        options = _replace(options, name.split("."), flag, text, owner)
-    return options
+        _note(changes, options, name.split("."), flag, text, owner)
+    return _changed(options, changes)
 
 
 def known(options: Any) -> list[str]:
@@ -87,7 +89,8 @@ def known(options: Any) -> list[str]:
     return found
 
 
-def _replace(options: Any, path: list[str], flag: str, text: str, owner: str) -> Any:
+def _note(changes: dict[str, Any], options: Any, path: list[str], flag: str, text: str, owner: str) -> None:
+    """Put a value into the changes of these options, which hold further changes for a dataclass within."""
     head, *rest = path
     hints = get_type_hints(type(options)) if options is not None else {}
     value = getattr(options, head, None)
@@ -96,12 +99,20 @@ def _replace(options: Any, path: list[str], flag: str, text: str, owner: str) ->
         has = f"its options are {', '.join(there)}" if there else "it has no options of its own"
         raise OptionError(f"{flag} is no option of {owner}: {has}")
     if rest:
-        return dataclasses.replace(options, **{head: _replace(value, rest, flag, text, owner)})
+        _note(changes.setdefault(head, {}), value, rest, flag, text, owner)
+        return
     try:
-        converted = convert(text, hints[head])
+        changes[head] = convert(text, hints[head])
     except ValueError:
         raise OptionError(f"{flag} takes {describe(hints[head])}, got {text!r}") from None
-    return dataclasses.replace(options, **{head: converted})
+
+
+def _changed(options: Any, changes: Mapping[str, Any]) -> Any:
+    values = {
+        name: _changed(getattr(options, name), value) if isinstance(value, dict) else value
+        for name, value in changes.items()
+    }
+    return dataclasses.replace(options, **values) if values else options
 
 
 def convert(text: str, kind: Any) -> Any:

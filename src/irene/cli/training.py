@@ -132,6 +132,10 @@ def train_options(method: Method, flags: Flags) -> TrainOptions:
     named = given_options.backbones(flags.backbone, flags.backbones)
     if method.members is not None and flags.members not in (None, method.members):
         raise OptionError(f"{method.name} always has {method.members} member, got --members {flags.members}")
+    if method.members is not None and len(named) > method.members:
+        raise OptionError(
+            f"{method.name} always has {method.members} member, got --backbones {','.join(named)}: give one"
+        )
     several = len(named) if len(named) > 1 else TrainOptions.members
     return TrainOptions(
         members=several if flags.members is None else flags.members,

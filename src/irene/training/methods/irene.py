@@ -132,10 +132,10 @@ class _Sequence:
         # The paper's selector learns nothing from held-out samples: without any, training samples show a collapse too.
         on_train = self.by_folds or (paper and not len(splits.heldout))
         self.samples = splits.train if on_train else splits.heldout
-        if not len(self.samples):
+        if len(self.samples) < training.loop.world.size:
             raise OptionError(
-                "the selector needs samples no member trains on: hold some out (heldout above 0, --heldout), or "
-                "learn by folds (selector_data, --selector-data folds)"
+                "the selector needs samples no member trains on, at least one for each process: hold some out (heldout "
+                "above 0, --heldout), or learn by folds (selector_data, --selector-data folds)"
             )
         self.weights = self.options.active_weights()
         self.base = Supervised(training.task, scale_K=training.scale_K, discrepancy=self.weights.discrepancy)

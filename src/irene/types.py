@@ -52,6 +52,7 @@ def cost_vector(costs: tuple[Cost, ...], unit: CostUnit) -> Tensor:
     if not bool((values > 0).all()):
         raise OptionError(
             f"the members have no measured cost in {unit}: count in members, or give each member a Cost with that field"
+            f" (`irene bank` takes --{unit})"
         )
     return values
 

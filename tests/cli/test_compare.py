@@ -82,6 +82,15 @@ def test_runs_at_operating_points(irene: Irene, out: Path, tmp_path: Path) -> No
     assert "--point is about runs that exist" in irene("compare", "--data", "digits", "--point", "fast").mistake
 
 
+def test_long_names_cut_no_figure_off(irene: Irene, out: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(out / "average-t3-s0", tmp_path / "run")
+    name = "n" * 200
+    assert irene("calibrate", run, "--cost", "1.5", "--name", name).code == 0
+    lines = irene("compare", run, "--point", name).out.splitlines()
+    assert "…" not in "".join(lines)
+    assert f"average at {name}" in lines[2]
+
+
 def test_a_run_counts_once(irene: Irene, out: Path, workplace: Path) -> None:
     run = next(out.glob("*-s?"))
     assert "is given twice: name each run once" in irene("compare", run, run).mistake

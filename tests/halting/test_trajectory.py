@@ -15,7 +15,7 @@ from irene.bank import Bank
 from irene.errors import OptionError
 from irene.halting.policies import Margin, Never
 from irene.halting.rule import Aggregation
-from irene.halting.trajectory import Trajectory, first_scores
+from irene.halting.trajectory import Trajectory, first_scores, nearest
 
 
 def make(scores_NT: Tensor, order_NT: Tensor | None = None) -> Trajectory:
@@ -118,3 +118,8 @@ def test_first_scores_are_of_the_first_step_that_has_one_for_every_sample() -> N
     scores_NT = torch.tensor([[-math.inf, 0.25, 0.5], [0.0, 0.75, math.nan]])
     assert first_scores(scores_NT).tolist() == [0.25, 0.75]
     assert first_scores(scores_NT[:, [0, 2]]).tolist() == []
+
+
+@pytest.mark.parametrize(("asked", "index"), [(-1e300, 0), (1.4, 1), (2.6, 2), (1e17, 2), (1e300, 2)])
+def test_the_nearest_cost_to_one_far_outside_is_that_of_the_near_end(asked: float, index: int) -> None:
+    assert nearest(torch.tensor([1.0, 1.5, 3.0], dtype=torch.float64), asked) == index

@@ -160,7 +160,7 @@ def _show(table: Table, output: Output, value: dict[str, Any]) -> None:
 
     def show(screen: Any) -> None:
         width = screen.width
-        screen.width = max(width, 200)  # a narrow screen wraps lines; rich would cut them
+        screen.width = 10_000  # a narrow screen wraps lines; rich would cut figures off
         screen.print(compared(table))
         screen.width = width
         screen.print(f"\n{note(table)}", markup=False, highlight=False)

@@ -104,7 +104,8 @@ def first_scores(scores_NT: Tensor) -> Tensor:
 
 def nearest(costs_M: Tensor, asked: float) -> int:
     """Index of the mean cost that is nearest to the one asked for, the first of equals."""
-    return int((costs_M - asked).abs().argmin())
+    within = costs_M.new_tensor(asked).clamp(costs_M.min(), costs_M.max())  # all are as far from what is too large
+    return int((costs_M - within).abs().argmin())
 
 
 @torch.no_grad()

@@ -203,7 +203,9 @@ def _begun(path: Path, about: dict[str, Any], resume: bool, here: World) -> Iter
         told = here.told(None if refused is None else str(refused))
         if told is not None:
             raise refused or RunError(told)
-        yield Run.open(path, unfinished=True)
+        run = Run.open(path, unfinished=True)
+        here.wait()  # a mistake that the leading process finds takes the run away again: all have read it by then
+        yield run
 
 
 def _begin(path: Path, about: dict[str, Any], resume: bool, lock: ExitStack) -> None:

@@ -26,6 +26,7 @@ from irene.files import write_json
 from irene.models import MemberSpec, build
 from irene.models.cost import measure_cost
 from irene.runtime.bench import hardware
+from irene.runtime.recorder import gpu_ms
 from irene.training.distributed import World
 from irene.training.loop import Stepper
 from irene.training.objective import Supervised
@@ -48,24 +49,13 @@ def kind_of(kernel: str) -> str:
     return next((kind for part, kind in KINDS.items() if part in kernel), "other")
 
 
-def milliseconds(run: Callable[[], object], times: int) -> float:
-    """The median of some rounds, in ms a call."""
-    rounds: list[float] = []
-    for _ in range(ROUNDS):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        for _ in range(times):
-            run()
-        end.record()
-        end.synchronize()
-        rounds.append(float(start.elapsed_time(end)) / times)
-    return statistics.median(rounds)
+def median_ms(run: Callable[[], object], device: torch.device, times: int) -> float:
+    return statistics.median(gpu_ms(run, device, times) for _ in range(ROUNDS))
 
 
 def peak_tflops(device: torch.device) -> float:
     left, right = torch.randn(2, SIDE, SIDE, dtype=torch.bfloat16, device=device)
-    left @ right
-    return 2 * SIDE**3 / milliseconds(lambda: left @ right, 20) / 1e9
+    return 2 * SIDE**3 / median_ms(lambda: left @ right, device, 20) / 1e9
 
 
 def kernel_ms(run: Callable[[], object], times: int = 5) -> dict[str, float]:
@@ -82,9 +72,8 @@ def kernel_ms(run: Callable[[], object], times: int = 5) -> dict[str, float]:
 
 def measure(backbone: str, batch_size: int, device: torch.device) -> dict[str, Any]:
     torch.manual_seed(0)
-    colour = torch.full((3,), 127.0), torch.full((3,), 64.0)
     spec = MemberSpec(backbone=backbone, shape=SHAPE, outputs=CLASSES, heads=1)
-    member = build(spec, seed=0, mean=colour[0], std=colour[1]).to(device)
+    member = build(spec, seed=0, mean=torch.full((3,), 127.0), std=torch.full((3,), 64.0)).to(device)
     index = torch.arange(batch_size, device=device)
     inputs = torch.randint(0, 256, (batch_size, *SHAPE), dtype=torch.uint8, device=device)
     batch = Batch(inputs, index % CLASSES, index, index)
@@ -97,7 +86,7 @@ def measure(backbone: str, batch_size: int, device: torch.device) -> dict[str, A
 
     for _ in range(10):
         step()
-    ms = milliseconds(step, STEPS)
+    ms = median_ms(step, device, STEPS)
     return {
         "backbone": backbone,
         "batch": batch_size,

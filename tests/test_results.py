@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from irene.halting.registry import POLICIES
 
@@ -23,15 +24,20 @@ def test_the_documents_say_what_the_committed_figures_say(script: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_every_figure_is_drawn_from_committed_numbers_and_shown() -> None:
-    drawn = set(figures.drawn())
+@pytest.fixture(scope="module")
+def pictures() -> dict[str, Figure]:
+    return figures.drawn()
+
+
+def test_every_figure_is_drawn_from_committed_numbers_and_shown(pictures: dict[str, Figure]) -> None:
+    drawn = set(pictures)
     assert drawn == {path.name for path in (ROOT / "docs/figures").glob("*.svg")}
     pages = "".join(page.read_text() for page in (ROOT / "docs").glob("results*.md"))
     assert drawn == set(re.findall(r"\(figures/(.*?)\)", pages))
 
 
-def test_no_legend_is_cut_off() -> None:
-    for name, figure in figures.drawn().items():
+def test_no_legend_is_cut_off(pictures: dict[str, Figure]) -> None:
+    for name, figure in pictures.items():
         FigureCanvasAgg(figure).draw()
         for legend in filter(None, [*figure.legends, *(axes.get_legend() for axes in figure.axes)]):
             around, box = figure.bbox, legend.get_window_extent()

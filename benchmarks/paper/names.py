@@ -41,9 +41,15 @@ def title(name: str) -> str:
     return TITLES.get(plain, plain) + (f" with {noise} % wrong labels" if noise else "")
 
 
-def setting_title(slug: str) -> str:
+def parts_of(slug: str) -> tuple[str, str, int, bool]:
+    """Data set, backbone and epochs of a setting, and whether of all images."""
     dataset, backbone, epochs, *full = slug.split("-")
-    return f"{title(dataset)}, {title(backbone)}, {epochs[1:]} epochs" + ", all 50,000 images" * bool(full)
+    return dataset, backbone, int(epochs[1:]), bool(full)
+
+
+def setting_title(slug: str) -> str:
+    dataset, backbone, epochs, full = parts_of(slug)
+    return f"{title(dataset)}, {title(backbone)}, {epochs} epochs" + ", all 50,000 images" * full
 
 
 def trained(training: str) -> str:

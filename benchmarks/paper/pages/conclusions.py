@@ -7,13 +7,13 @@ from statistics import fmean
 from typing import Any
 
 from comparison import gain, verdict
-from names import GOING_ON, IRENE, PAPER_EPOCHS, counted, seeds, setting_title, title, trained
+from names import GOING_ON, IRENE, PAPER_EPOCHS, counted, parts_of, seeds, setting_title, title, trained
 
 from pages import beyond_text
 from pages.rows import (
     Row,
     in_lines,
-    load_paper,
+    irene_in_paper,
     mean_of,
     most_worth_showing,
     networks,
@@ -82,16 +82,15 @@ def going_on_sentence(slug: str, about: dict[str, Any], rows: Sequence[Row]) -> 
 
 def rows_of(slug: str, rows: Sequence[Row]) -> list[Row]:
     """The rows of a setting."""
-    dataset, backbone, epochs = slug.split("-")
-    return of_setting(rows, dataset, backbone, int(epochs[1:]))
+    dataset, backbone, epochs, _ = parts_of(slug)
+    return of_setting(rows, dataset, backbone, epochs)
 
 
 def reached(slug: str, setting: Sequence[Row], method: str, compared: int) -> str:
     """Accuracy, cost and utility of all seeds of a method, beside the paper's, and of how many seeds its gains are."""
     ours = [row for row in setting if row["method"] == method]
-    where = (*slug.split("-")[:2], "irene")
-    paper = [row for row in load_paper() if (row["dataset"], row["backbone"], row["method"]) == where]
-    theirs = f" (paper: {paper[0]['utility']:.2f} at {paper[0]['cost']:.2f})" if paper else ""
+    paper = irene_in_paper(*parts_of(slug)[:2])
+    theirs = f" (paper: {paper['utility']:.2f} at {paper['cost']:.2f})" if paper else ""
     fewer = f"; gains of {compared}" if compared != len(ours) else ""
     return (
         f"({seeds(len(ours))}{fewer}): {100 * mean_of(ours, 'accuracy'):.2f} % at {mean_of(ours, 'cost'):.2f} members, "

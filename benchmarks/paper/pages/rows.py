@@ -25,6 +25,12 @@ def load_paper() -> list[Row]:
     return rows
 
 
+def irene_in_paper(dataset: str, backbone: str) -> Row | None:
+    """The paper's row of IRENE, if it has this setting."""
+    where = (dataset, backbone, "irene")
+    return next((row for row in load_paper() if (row["dataset"], row["backbone"], row["method"]) == where), None)
+
+
 def grouped(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from comparison import count_ahead, span
-from names import ALL_IMAGES, GOING_ON, IRENE, PAPER_EPOCHS, seeds, title
+from names import ALL_IMAGES, GOING_ON, IRENE, PAPER_EPOCHS, parts_of, seeds, title
 
 from pages import beyond_text
-from pages.conclusions import MARGIN, best_cascades, recipe_runs
+from pages.conclusions import MARGIN, best_cascades, recipe_runs, rows_of
 from pages.latency_text import Latency, as_accurate_on_a_gpu, asked_for_half
-from pages.rows import Row, grouped, in_lines, load_paper, mean_of, networks, of_setting, taught, utility_of
+from pages.rows import Row, grouped, in_lines, irene_in_paper, load_paper, mean_of, networks, taught, utility_of
 
 Gain = Sequence[float]  # points, and the ends of their interval
 
@@ -98,16 +98,15 @@ def against_the_paper(rows: Sequence[Row], slugs: Sequence[str], going_on: Seque
 
 def utilities_reached(rows: Sequence[Row], slugs: Sequence[str], method: str) -> tuple[str, str]:
     """In how many settings the utility of a method is the paper's or more, and where it is less after the longest."""
-    paper = {(row["dataset"], row["backbone"]): row["utility"] for row in load_paper() if row["method"] == "irene"}
     reached: dict[int, list[bool]] = {}
     less: dict[int, list[str]] = {}
     for slug in slugs:
-        dataset, backbone, length = slug.split("-")
-        epochs, theirs = int(length[1:]), paper.get((dataset, backbone))
-        setting = of_setting(rows, dataset, backbone, epochs)
+        dataset, backbone, epochs, _ = parts_of(slug)
+        setting, paper = rows_of(slug, rows), irene_in_paper(dataset, backbone)
         runs = [row for row in setting if row["method"] == method]
         ours = utility_of(runs, setting)
-        if ours is not None and theirs is not None:
+        if ours is not None and paper is not None:
+            theirs = paper["utility"]
             reached.setdefault(epochs, []).append(ours >= theirs)
             told = less.setdefault(epochs, [])
             where = f"{title(dataset)}, {title(backbone)}, {seeds(len(runs))}"

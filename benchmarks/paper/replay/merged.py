@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from names import ALL_IMAGES, INDEPENDENT, IRENE, file_name, without_seed
+from names import ALL_IMAGES, INDEPENDENT, IRENE, file_name, parts_of, without_seed
 
 Entry = dict[str, Any]
 Key = TypeVar("Key", bound=Hashable)
@@ -54,8 +54,8 @@ def results(standing: Entry, found: Entry) -> Entry:
     speeds = joined({one["run"]: one for one in standing.get("speed", [])}, found["speed"], newer)
     return {
         "rows": listed("rows", ROW, newer, like_the_run),
-        "against": named("against", fuller, setting),
-        "going_on": named("going_on", fuller, setting),
+        "against": named("against", fuller, parts_of),
+        "going_on": named("going_on", fuller, parts_of),
         "asked": named("asked", longer),
         "small_first": listed("small_first", CASCADE, fuller, among_cascades),
         "searched": listed("searched", POOL, larger, among_cascades),
@@ -70,7 +70,7 @@ def figures(standing: Entry, found: Entry) -> Entry:
     """By study and setting: of each data set and backbone the one that is worth most, as collect.py chooses."""
 
     def places(by_slug: Entry) -> dict[tuple[str, str], tuple[str, Entry]]:
-        return {setting(slug)[:2]: (slug, figure) for slug, figure in by_slug.items()}
+        return {parts_of(slug)[:2]: (slug, figure) for slug, figure in by_slug.items()}
 
     return {
         name: dict(joined(places(standing.get(name, {})), places(by_slug), worthier).values())
@@ -147,7 +147,7 @@ def worth(slug: str, figure: Entry) -> tuple[tuple[int, ...], tuple[int, ...]]:
     seeds = max(Counter(map(without_seed, runs)).values())
     of_several = sum(point["accuracy"]["spread"] is not None for point in points)
     shows = (len(points) + len(figure.get("variants", {})), of_several, len(runs))
-    return (size, min(seeds, ENOUGH), setting(slug)[2]), shows
+    return (size, min(seeds, ENOUGH), parts_of(slug)[2]), shows
 
 
 def runs_in(figure: Any) -> Iterator[str]:
@@ -156,12 +156,6 @@ def runs_in(figure: Any) -> Iterator[str]:
         yield from figure.get("runs", [])
         for part in figure.values():
             yield from runs_in(part)
-
-
-def setting(slug: str) -> tuple[str, str, int, bool]:
-    """Data set, backbone and epochs, and whether of all images."""
-    dataset, backbone, epochs, *full = slug.split("-")
-    return dataset, backbone, int(epochs[1:]), bool(full)
 
 
 def among_cascades(key: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ epochs of the training images.
 - snapshot: T cycles of `epochs`, each from where the last one ended (and not one training cut in T).
 - FGE: `epochs` for the start, and cycles so long that the whole takes T times `epochs` as well.
 - distillation: `epochs` for each member, the costliest first; their answers are computed beside where they teach. The
-  jobs `patient` teach for longer.
+  jobs `patient` and `taught-on` teach for longer.
 - mixtures of experts: the experts see every batch together for `epochs`; their feature extractor takes `epochs` more.
 - DivE2: as the experts; its extractor takes a fifth of `epochs`.
 - MIMO and BatchEnsemble: one network, hence `epochs` once. BatchEnsemble computes all its sub-models in each step.
@@ -114,6 +114,7 @@ TABLES = {  # the paper's two tables, in the short schedule
 }
 PATIENT = DistilOptions(taught_epochs=240)  # for half the width, FLOPs of 60 epochs of the whole
 MIXED = replace(PATIENT, mixed=True)
+TAUGHT_ON = DistilOptions(taught_epochs=120, later="go-on")
 DISTILLATIONS = [job for dataset in DATASETS for job in jobs(dataset, DISTILLED, method="distil", loop=LONGER)]
 JOBS: dict[str, list[Job]] = {
     **TABLES,
@@ -128,6 +129,7 @@ JOBS: dict[str, list[Job]] = {
     "quick": [replace(job, backbones=QUICK_DISTILLED, teachers=job.name) for job in DISTILLATIONS],
     "patient": [replace(job, variant="for-240-epochs", method_options=PATIENT) for job in DISTILLATIONS],
     "mixed": [replace(job, variant="for-240-epochs-on-mixtures", method_options=MIXED) for job in DISTILLATIONS],
+    "taught-on": [replace(job, variant="for-120-epochs-going-on", method_options=TAUGHT_ON) for job in DISTILLATIONS],
     "sizes": [  # what a cascade has to beat at its cost
         *[
             job

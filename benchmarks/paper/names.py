@@ -16,6 +16,7 @@ _TRAINED = {
     TOGETHER: "trained together",
     DISTILLED: "the small ones taught by the large ones",
 }
+BY_THOSE_WHO_GO_ON = "by large ones that go on"
 AND_MORE = "and more independent"  # large ones to choose from
 NUMBERS = {1: "one", 2: "two", 3: "three"}
 TITLES = {
@@ -53,9 +54,10 @@ def setting_title(slug: str) -> str:
 
 
 def trained(training: str) -> str:
-    """How the members of a cascade were trained, in words; after `distilled` may stand how long they were taught."""
+    """How the members of a cascade were trained, in words; after `distilled` may stand how long, and by whom else."""
     kind, _, more = training.partition(" ")
-    return f"{_TRAINED[kind]} {more}".rstrip()
+    words = _TRAINED[kind].removesuffix(" by the large ones") if BY_THOSE_WHO_GO_ON in more else _TRAINED[kind]
+    return f"{words} {more}".rstrip()
 
 
 def in_short(backbones: Iterable[str]) -> str:

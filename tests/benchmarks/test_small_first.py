@@ -84,6 +84,19 @@ def test_those_who_were_taught_for_longer_are_cascades_of_their_own(
     assert trained("distilled for 240 epochs").endswith("taught by the large ones for 240 epochs")
 
 
+def test_those_who_were_taught_by_members_that_go_on_are_told_apart(
+    study: Study, tmp_path: Path, make_run: Callable[..., Run]
+) -> None:
+    run = next(run for run in study.runs if run.method == "distil" and run.seed == 1)
+    banks = {split: run.bank(split) for split in ("heldout", "test")}
+    own = {"taught_epochs": 120, "later": "go-on"}
+    other = Packed.open(make_run(tmp_path / "other", banks, "distil", 7, own, run.backbones).path)
+    assert isinstance(other, Packed)
+    assert other.taught == "distilled for 120 epochs by large ones that go on"
+    assert trained(other.taught) == "the small ones taught for 120 epochs by large ones that go on"
+    assert other.taught in {one.training for one in small_first.small_first(Study([*study.runs, other]))}
+
+
 @pytest.mark.parametrize(
     ("small", "members"),
     [(["vgg8"], [2, 3, 4, 5]), (["resnet32"] * 2, [0, 1, 3, 4, 5]), (["resnet32", "resnet32", "vgg8"], range(6))],

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobs import R18_FLOPS
-from names import ALL_IMAGES, DISTILLED
+from names import ALL_IMAGES, BY_THOSE_WHO_GO_ON, DISTILLED
 
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
@@ -125,6 +125,7 @@ class Packed(Run):
         if self.own.get("taught_epochs"):
             parts.append(f"for {self.own['taught_epochs']} epochs")
         parts += ["on mixtures"] * bool(self.own.get("mixed"))
+        parts += [BY_THOSE_WHO_GO_ON] * (self.method == "distil" and self.own.get("later") == "go-on")
         equal, count = len(set(self.backbones)) == 1, len(self.backbones)
         return " ".join(parts) + (f" of {count}" if equal and count not in (1, TABLE_MEMBERS) else "")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 from irene.errors import OptionError
 from irene.models import Member
@@ -12,7 +13,13 @@ from irene.training.objective import Objective
 from irene.training.options import LoopOptions
 from irene.training.schedules import Schedule
 
+Later = Literal["anew", "go-on"]  # what later members begin with: new weights, or those of the one before
 HIGH, LOW = 0.5, 0.001  # learning rates between which a cycle moves, as shares of the loop's: torchensemble's
+
+
+def check_later(later: str) -> None:
+    if later not in get_args(Later):
+        raise OptionError(f"later members begin anew or go-on, got {later!r}")
 
 
 def check_alike(backbones: Sequence[str], method: str) -> None:
@@ -31,10 +38,16 @@ def first_member(training: Training, method: str) -> Member:
 
 
 def go_on(
-    training: Training, stage: str, member: Member, options: LoopOptions, objective: Objective | None = None
+    training: Training,
+    stage: str,
+    member: Member,
+    options: LoopOptions,
+    objective: Objective | None = None,
+    *,
+    index: int = 0,
 ) -> Member:
-    """A member with the weights of this one, trained further; what its backbone has fixed stays as it is."""
-    further = training.new_member(0, heads=member.spec.heads)
+    """Member number `index` with the weights of this one, trained further; what its backbone has fixed stays so."""
+    further = training.new_member(index, heads=member.spec.heads)
     further.load_state_dict(member.state_dict())
     training.fit(stage, further, objective, options=options)
     return further

@@ -138,6 +138,72 @@ def test_teaching_may_take_longer_than_learning_from_labels(trainer: Trainer) ->
     assert torch.equal(long.bank("test").outputs[:, 1], short.bank("test").outputs[:, 1])
 
 
+def test_teachers_that_go_on_are_trained_last_first(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    began: dict[str, dict[str, torch.Tensor]] = {}
+    schedules: dict[str, str] = {}
+    fit = Training.fit
+
+    def watching(self: Training, stage: str, member: nn.Module, *rest: Any, **more: Any) -> None:
+        began[stage] = {key: value.clone() for key, value in member.state_dict().items()}
+        schedules[stage] = (more.get("options") or self.loop_options).optimizer.schedule.kind
+        fit(self, stage, member, *rest, **more)
+
+    monkeypatch.setattr(Training, "fit", watching)
+    options = DistilOptions(later="go-on")
+    run = trainer("distil", backbones=("mlp", "cnn", "cnn", "cnn"), members=4, epochs=2, options=options)
+    assert list(run.epochs()) == ["member-4", "member-3", "member-2", "taught"]
+    assert list(schedules.values()) == ["onecycle", "triangle", "triangle", "onecycle"]
+    ended = {f"member-{place}": member.state_dict() for place, member in enumerate(run.members(), 1)}
+    for stage, behind in (("member-3", "member-4"), ("member-2", "member-3")):
+        assert all(torch.equal(began[stage][key], value) for key, value in ended[behind].items())
+        assert any(not torch.equal(ended[stage][key], value) for key, value in ended[behind].items())
+
+
+def test_those_who_have_gone_on_teach(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not those who were listed before they were trained."""
+    asked: list[nn.Module] = []
+    frozen = Training.frozen
+
+    def watching(self: Training, member: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+        asked.append(member)
+        return frozen(self, member)
+
+    monkeypatch.setattr(Training, "frozen", watching)
+    options = DistilOptions(later="go-on", mixed=True)
+    run = trainer("distil", backbones=("mlp", "cnn", "cnn"), epochs=1, options=options)
+    for teacher, saved in zip(asked, run.members()[1:], strict=True):
+        assert all(torch.equal(teacher.state_dict()[key].cpu(), value) for key, value in saved.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("own", "wrong"),
+    [
+        ({"later": "again"}, "later members begin anew or go-on, got 'again'"),
+        ({"later": "go-on", "teachers": "there"}, "leave out later or teachers, got there"),
+    ],
+)
+def test_going_on_that_means_nothing_is_refused(own: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(OptionError, match=wrong):
+        DistilOptions(**own)
+
+
+def test_teachers_that_go_on_are_alike(trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cost = Training.cost
+    monkeypatch.setattr(
+        Training, "cost", lambda self, member: dataclasses.replace(cost(self, member), flops=len(member.spec.backbone))
+    )
+    with pytest.raises(OptionError, match=r"teachers that go on .* one backbone: got cnnx2, mlpx2; give one"):
+        trainer("distil", backbones=("mlp", "cnnx2", "mlpx2"), options=DistilOptions(later="go-on"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_teachers_that_go_on_may_be_interrupted(trainer: Trainer, interrupted: Trainer) -> None:
+    settings = {"backbones": ("mlp", "cnn", "cnn"), "epochs": 2, "options": DistilOptions(later="go-on")}
+    whole = trainer("distil", name="whole", **settings)
+    broken = interrupted("distil", name="broken", at=4, **settings)
+    assert torch.equal(whole.bank("test").outputs, broken.bank("test").outputs)
+
+
 def test_members_that_cost_the_same_cannot_teach_each_other(trainer: Trainer, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"these cost the same: mlp, mlp, mlp; give --backbones that differ"):
         trainer("distil")

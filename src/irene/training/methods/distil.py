@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -23,20 +24,25 @@ from irene.training.method import Method, Trained, Training
 from irene.training.objective import Objective, Supervised
 from irene.training.sharing import members_like
 from irene.training.together import Together
+from irene.training.warmstart import Later, check_alike, check_later, go_on, rise_and_fall
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistilOptions:
     """How much the teachers' answers count beside the labels, how much those of classes are softened, and who teaches.
 
-    `teachers` is a run that has the costliest members already: they are taken from it and not trained. Those who are
-    taught learn for `taught_epochs`, by default for as many as the teachers. `mixed` shows them mixtures of two images
-    each (Beyer et al. 2022), which nobody but the teachers can answer: labels then count nothing, whatever the weight.
+    `teachers` is a run that has the costliest members already: they are taken from it and not trained. `later` says
+    what teachers after the first begin with: new weights, or those of the one before, from which they go on in a cycle
+    of fast geometric ensembling; who runs last is then trained first, and who has learned longest runs before the
+    others. Those who are taught learn for `taught_epochs`, by default for as many as the teachers. `mixed` shows them
+    mixtures of two images each (Beyer et al. 2022), which nobody but the teachers can answer: labels then count
+    nothing, whatever the weight.
     """
 
     weight: float = 0.9
     temperature: float = 4.0
     teachers: str | None = None
+    later: Later = "anew"
     taught_epochs: int | None = None
     mixed: bool = False
 
@@ -46,6 +52,12 @@ class DistilOptions:
         if not 0 < self.temperature < math.inf:
             raise OptionError(
                 f"the temperature that softens answers must be above 0 and finite, got {self.temperature:g}"
+            )
+        check_later(self.later)
+        if self.later == "go-on" and self.teachers is not None:
+            raise OptionError(
+                f"teachers of another run are trained already, so none goes on: leave out later or teachers, got "
+                f"{self.teachers}"
             )
         if self.taught_epochs is not None and self.taught_epochs < 1:
             raise OptionError(f"the epochs of teaching must be above 0, got {self.taught_epochs}")
@@ -69,18 +81,31 @@ def train(training: Training) -> Trained:
     shape = training.splits.data.shape
     if training.options.mixed and len(shape) != 3:
         raise OptionError(f"mixed is for images (C, H, W), got inputs of shape {shape}: leave it out")
-    teachers, taught = ([members[index] for index in group] for group in (largest, smaller))
-    if training.options.teachers is None:
-        for index, teacher in zip(largest, teachers, strict=True):
-            training.fit(f"member-{index + 1}", teacher)
+    if training.options.teachers is not None:
+        known = members_like(
+            [members[index] for index in largest], Run.open(training.options.teachers), training.splits
+        )
+        for index, trained in zip(largest, known, strict=True):
+            members[index].load_state_dict(trained.state_dict())
+    elif training.options.later == "go-on":
+        train_on(training, members, largest)
     else:
-        known = members_like(teachers, Run.open(training.options.teachers), training.splits)
-        for teacher, trained in zip(teachers, known, strict=True):
-            teacher.load_state_dict(trained.state_dict())
+        for index in largest:
+            training.fit(f"member-{index + 1}", members[index])
+    teachers, taught = ([members[index] for index in group] for group in (largest, smaller))
     loop = training.loop_options
     loop = replace(loop, epochs=training.options.taught_epochs or loop.epochs)
     training.fit("taught", Together(taught), TaughtObjective(training, teachers), options=loop)
     return Trained(members=members)
+
+
+def train_on(training: Training, members: list[Member], alike: Sequence[int]) -> None:
+    """Train these members, the last one first and each from where the one behind it ended, in place of those listed."""
+    check_alike([training.backbones[index] for index in alike], "distil with teachers that go on")
+    cycle = rise_and_fall(training.loop_options, training.loop_options.epochs)
+    training.fit(f"member-{alike[-1] + 1}", members[alike[-1]])
+    for behind, index in pairwise(reversed(alike)):
+        members[index] = go_on(training, f"member-{index + 1}", members[behind], cycle, index=index)
 
 
 class TaughtObjective(Objective):

@@ -30,12 +30,11 @@ from irene.training.objective import Objective, Supervised
 from irene.training.options import OptimizerOptions
 from irene.training.schedules import Schedule
 from irene.training.selecting import Price, fit_selector
-from irene.training.warmstart import check_alike, go_on, rise_and_fall
+from irene.training.warmstart import Later, check_alike, check_later, go_on, rise_and_fall
 from irene.types import COST_UNITS, Cost, CostUnit, cost_vector
 
 Recipe = Literal["irene", "paper"]
 SelectorData = Literal["slice", "folds"]
-Later = Literal["anew", "go-on"]
 Part = Literal["ensemble", "cost", "rank", "discrepancy", "joint", "selector"]
 COLLAPSED = 0.98  # a larger share of samples that stop at one and the same step is a collapse
 
@@ -77,8 +76,7 @@ class IreneOptions:
             raise OptionError(
                 f"selector data is slice or folds (at least 2), got {self.selector_data!r} and {self.folds} folds"
             )
-        if self.later not in get_args(Later):
-            raise OptionError(f"later members begin anew or go-on, got {self.later!r}")
+        check_later(self.later)
         if self.later == "go-on" and (self.recipe == "paper" or self.selector_data == "folds"):
             raise OptionError(
                 "members that go on run in another order than they were trained in, so their selector is fitted "

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-from irene.training.methods.distil import DistilOptions
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.train import TrainOptions, train

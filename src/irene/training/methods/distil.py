@@ -82,11 +82,10 @@ def train(training: Training) -> Trained:
     if training.options.mixed and len(shape) != 3:
         raise OptionError(f"mixed is for images (C, H, W), got inputs of shape {shape}: leave it out")
     if training.options.teachers is not None:
-        known = members_like(
-            [members[index] for index in largest], Run.open(training.options.teachers), training.splits
-        )
-        for index, trained in zip(largest, known, strict=True):
-            members[index].load_state_dict(trained.state_dict())
+        wanted = [members[index] for index in largest]
+        known = members_like(wanted, Run.open(training.options.teachers), training.splits)
+        for teacher, trained in zip(wanted, known, strict=True):
+            teacher.load_state_dict(trained.state_dict())
     elif training.options.later == "go-on":
         train_on(training, members, largest)
     else:

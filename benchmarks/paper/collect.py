@@ -16,6 +16,7 @@ pictures of them.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import sys
@@ -47,9 +48,10 @@ from replay.kept import Kept
 from replay.packed import TABLE_MEMBERS, Packed, Setting, Study
 from replay.searched import pools, searched
 from replay.small_first import at_every_cost, small_first
-from replay.taught import taught
+from replay.taught import taught, teachers
 
 HERE = Path(__file__).resolve().parent
+BEGAN_TOGETHER_S = 5.0  # seconds within which runs begin that were started side by side
 KEPT = ("accuracy", "cost", "nll", "ece", "flops", "ms")
 
 
@@ -83,6 +85,7 @@ def main() -> None:
         "small_first": cascades,
         "searched": choices,
         "taught": taught(study),
+        "teachers": teachers(study),
         "training": {run.name: progress(run) for run in study.runs if run.method == "irene"},
         "time": card_time(said.get("time", {"card_s": 0.0, "runs": []}), study.runs),
         "speed": {
@@ -90,6 +93,9 @@ def main() -> None:
             for run, had in zip(study.runs, alone, strict=True)
             if run.method == "average"
         },
+        "side_by_side": [
+            {"at_once": len(runs), **speed_of(runs)} for runs in side_by_side(study.runs) if pays(runs, rates)
+        ],
     }
     results = merged.results(said, found)
     results["rows"] = add_utilities(true_costs(results["rows"]))
@@ -239,14 +245,37 @@ def card_time(said: dict[str, Any], runs: Sequence[Packed]) -> dict[str, Any]:
 
 def speed(run: Packed) -> dict[str, Any]:
     """Images a second and TFLOP/s of plain training, from the median epoch."""
-    flops, rate = run.costs[0].flops, run.rate()
+    return {"run": run.name, **speed_of([run])}
+
+
+def speed_of(runs: Sequence[Packed]) -> dict[str, Any]:
+    """What the card does in all for networks of one kind that train at the same time, or for one; seconds for each."""
+    flops, rate = runs[0].first_flops, sum(run.rate() for run in runs)
+    seconds = [line["seconds"] for run in runs for line in next(iter(run.epochs().values()))]
     return {
-        "run": run.name,
-        "backbone": run.backbones[0],
-        "epoch_s": round(statistics.median(line["seconds"] for line in next(iter(run.epochs().values()))), 4),
+        "backbone": runs[0].first_trained,
+        "epoch_s": round(statistics.median(seconds) / len(runs), 4),
         "images_per_s": round(rate / (3 * flops)),
         "tflops": round(rate / 1e12, 1),
     }
+
+
+def side_by_side(runs: Sequence[Packed]) -> list[list[Packed]]:
+    """Runs that began together with networks of one kind, for as many epochs; the fastest of these are last."""
+    groups: dict[tuple[str, int], list[list[Packed]]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: run.begun):
+        alike = groups[run.first_trained, run.setting.epochs]
+        if alike and run.begun - alike[-1][0].begun < BEGAN_TOGETHER_S:
+            alike[-1].append(run)
+        else:
+            alike.append([run])
+    found = [group for alike in groups.values() for group in alike if len(group) > 1]
+    return sorted(found, key=lambda group: sum(run.rate() for run in group))
+
+
+def pays(runs: Sequence[Packed], rates: dict[str, float]) -> bool:
+    """Whether the card did more for these than for one alone; if not, it may have had others to train."""
+    return sum(run.rate() for run in runs) > rates.get(runs[0].first_trained, math.inf)
 
 
 def pictures(study: Study, pool: Executor, kept: Kept) -> dict[str, Any]:

@@ -8,7 +8,7 @@ epochs of the training images.
 - snapshot: T cycles of `epochs`, each from where the last one ended (and not one training cut in T).
 - FGE: `epochs` for the start, and cycles so long that the whole takes T times `epochs` as well.
 - distillation: `epochs` for each member, the costliest first; their answers are computed beside where they teach. The
-  jobs `patient` and `taught-on` teach for longer.
+  jobs `patient`, `taught-on` and `four-taught` teach for longer.
 - mixtures of experts: the experts see every batch together for `epochs`; their feature extractor takes `epochs` more.
 - DivE2: as the experts; its extractor takes a fifth of `epochs`.
 - MIMO and BatchEnsemble: one network, hence `epochs` once. BatchEnsemble computes all its sub-models in each step.
@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from names import PAPER_EPOCHS
+from names import PAPER_EPOCHS, SIZES
 
 from irene.training.joint import LossWeights
 from irene.training.methods.batch_ensemble import BatchEnsembleOptions
@@ -72,10 +72,9 @@ DATASETS = ("cifar10", "cifar100")
 R18, R32 = ("resnet18",) * 3, ("resnet32",) * 3
 SMALL_FIRST = ("resnet32", "resnet32", "resnet18", "resnet18")
 DISTILLED = ("resnet18x0.25", "resnet18x0.375", "resnet18x0.5", *R18)  # sizes to choose from
+FOUR_DISTILLED = (*DISTILLED[:3], "resnet18x0.7", *R18)
 QUICK = ("resnet18s2",) * 3  # small ones for a GPU, which takes nearly as long for thin networks as for wide ones
 QUICK_DISTILLED = ("resnet18s2x0.5", "resnet18s2", *R18)
-# One network of about a cascade's cost.
-SIZES = ("resnet20", "resnet56", "resnet18x0.25", "resnet18x0.375", "resnet18x0.5", "resnet18x0.7")
 R18_FLOPS = 1.11085e9
 
 
@@ -130,6 +129,10 @@ JOBS: dict[str, list[Job]] = {
     "patient": [replace(job, variant="for-240-epochs", method_options=PATIENT) for job in DISTILLATIONS],
     "mixed": [replace(job, variant="for-240-epochs-on-mixtures", method_options=MIXED) for job in DISTILLATIONS],
     "taught-on": [replace(job, variant="for-120-epochs-going-on", method_options=TAUGHT_ON) for job in DISTILLATIONS],
+    "four-taught": [
+        replace(job, backbones=FOUR_DISTILLED, variant="for-240-epochs", method_options=PATIENT)
+        for job in DISTILLATIONS
+    ],
     "sizes": [  # what a cascade has to beat at its cost
         *[
             job

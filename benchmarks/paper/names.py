@@ -8,15 +8,17 @@ from collections.abc import Iterable
 
 ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
 PAPER_EPOCHS = 200
+# Networks that are trained alone: one of about a cascade's cost.
+SIZES = ("resnet20", "resnet56", "resnet18x0.25", "resnet18x0.375", "resnet18x0.5", "resnet18x0.7")
 IRENE = "irene at 1.3"  # labels of runs
-FOLDS, GOING_ON = f"{IRENE} out-of-fold", f"{IRENE} going on"
+GO_ON = "going on"  # said of members that begin with the weights of the one before
+FOLDS, GOING_ON = f"{IRENE} out-of-fold", f"{IRENE} {GO_ON}"
 INDEPENDENT, TOGETHER, DISTILLED = "independent", "together", "distilled"  # trainings of cascades: see trained
 _TRAINED = {
     INDEPENDENT: "trained independently",
     TOGETHER: "trained together",
     DISTILLED: "the small ones taught by the large ones",
 }
-BY_THOSE_WHO_GO_ON = "by large ones that go on"
 AND_MORE = "and more independent"  # large ones to choose from
 NUMBERS = {1: "one", 2: "two", 3: "three"}
 TITLES = {
@@ -56,8 +58,9 @@ def setting_title(slug: str) -> str:
 def trained(training: str) -> str:
     """How the members of a cascade were trained, in words; after `distilled` may stand how long, and by whom else."""
     kind, _, more = training.partition(" ")
-    words = _TRAINED[kind].removesuffix(" by the large ones") if BY_THOSE_WHO_GO_ON in more else _TRAINED[kind]
-    return f"{words} {more}".rstrip()
+    if GO_ON in more:
+        return f"the small ones taught {more.replace(GO_ON, 'by large ones that go on')}"
+    return f"{_TRAINED[kind]} {more}".rstrip()
 
 
 def in_short(backbones: Iterable[str]) -> str:

@@ -10,17 +10,18 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import RESULTS, ROOT, asked_to_check, filled, write_or_check
-from names import counted, seeds, setting_title, title, trained
+from names import GO_ON, counted, seeds, setting_title, title, trained
 from pages import beyond_text, latency_text, policies_text, searched_text, tables, taught_text
 from pages.conclusions import best_cascades, conclusions
 from pages.latency_text import Latency
 from pages.pictures import CAPTIONS, SMALL_FIRST, headline_data, picture_name
-from pages.rows import in_lines, mean_of, most_worth_showing, networks, spread
+from pages.rows import Row, in_lines, mean_of, most_worth_showing, networks, spread
 from pages.summary import summary
 
 HERE = Path(__file__).resolve().parent
@@ -65,8 +66,11 @@ def headline(study: dict[str, Any], latency: Latency) -> str:
         found = [networks(study["rows"], cascade, "resnet18", method) for cascade in best[0]]
         single = single or [mean_of(rows, "accuracy") for rows in found]
         lines.append(f"| {name} | {cost:.2f} | " + " | ".join(spread(rows, "accuracy", 100) for rows in found) + " |")
+    shown: list[str] = []
     for alike in best:
-        name = f"**cascade**: {counted(alike[0]['members'])}, {trained(alike[0]['training'])}"
+        members = alike[0]["members"]
+        name = f"**cascade**: {'the same' if members == shown else counted(members)}, {trained(alike[0]['training'])}"
+        shown = members
         for asked in ("0.25", "0.5"):
             right = [one["policies"]["selector"][asked]["accuracy"] for one in alike]
             cells = [
@@ -74,10 +78,25 @@ def headline(study: dict[str, Any], latency: Latency) -> str:
                 for ours, theirs in zip(right, single, strict=True)
             ]
             lines.append(f"| {name} | **{float(asked):.2f}** | {' | '.join(cells)} |")
-            name = "the same"
+            name = "as above"
+    lines += going_on(study["teachers"], best)
     lines += ["", latency_text.in_half_the_time(latency), "", latency_text.on_a_gpu(latency)]
     lines += ["", f"![{CAPTIONS[SMALL_FIRST]}](docs/figures/{picture_name(SMALL_FIRST, 'cifar10')})"]
     return "\n".join(lines) + "\n"
+
+
+def going_on(teachers: Sequence[Row], best: Sequence[Sequence[Row]]) -> list[str]:
+    """What large ones that go on are, and how good the first of them is alone, if a cascade shown has such."""
+    trainings = [alike[0]["training"] for alike in best if alike[0]["training"].endswith(GO_ON)]
+    found = {one["dataset"]: one for one in teachers if one["training"] in trainings[:1]}
+    if not found:
+        return []
+    alone = " and ".join(f"{100 * found[name]['alone'][0]['accuracy']:.2f}" for name in HEADLINE_DATA)
+    said = (
+        "Large ones that *go on* each begin with the weights of the one before: who runs first has learned for the "
+        f"epochs of all three, and has {alone} % alone."
+    )
+    return ["", in_lines(said)]
 
 
 def cascades(study: dict[str, Any], latency: Latency) -> str:
@@ -85,7 +104,7 @@ def cascades(study: dict[str, Any], latency: Latency) -> str:
     parts = {
         "cascades": tables.cascade_tables(study["small_first"], study["rows"]),
         "joint": tables.joint_table(study["rows"]),
-        "taught": taught_text.section(study["taught"]),
+        "taught": taught_text.section(study["taught"], study["teachers"], study["rows"]),
         "searched": searched_text.section(study["searched"]),
         "latency": latency_text.section(latency),
     }
@@ -117,7 +136,7 @@ def results(
         "policies": (RESULTS / "policies.md").read_text().replace("### ", "#### ").strip(),
         "beyond": beyond_text.section(beyond),
         "figures": figure_list(pictures),
-        "speed": tables.speed_table(study["speed"]),
+        "speed": tables.speed_table(study["speed"], study["side_by_side"]),
         "step": tables.step_table(step),
         "peak": str(step["peak_tflops"]),
         "times": tables.time_table(rows),

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +66,7 @@ class Run:
         )
 
     @classmethod
-    def create(cls, path: str | Path, about: dict[str, Any]) -> Run:
+    def create(cls, path: str | Path, about: dict[str, Any]) -> Self:
         """Begin a run in a new or empty directory."""
         folder = Path(path)
         check_free(folder)
@@ -78,7 +78,7 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, path: str | Path, *, unfinished: bool = False) -> Run:
+    def open(cls, path: str | Path, *, unfinished: bool = False) -> Self:
         """Open a run and check that it is whole; `unfinished` accepts one whose training was interrupted."""
         folder = Path(path)
         file = folder / "run.json"

@@ -85,7 +85,7 @@ def test_a_run_trained_anew_and_a_run_more_are_other_runs(
     def collected() -> list[str]:
         asked.clear()
         runs = [Packed.open(path) for path in sorted(tmp_path.glob("run-*"))]
-        studies = [Study([run]) for run in runs if isinstance(run, Packed)]
+        studies = [Study([run]) for run in runs]
         Kept(tmp_path).each(pool, "", seeds, studies, [run.path.name for run in runs])
         return list(asked)
 

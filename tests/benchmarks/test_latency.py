@@ -13,6 +13,7 @@ import latency
 import pytest
 import streaming.bench
 import torch
+from names import INDEPENDENT, TOGETHER
 from streaming.bench import MARGIN, OWN, SELECTOR, Asked, Bench
 from streaming.subjects import Subject, fewer, joined, jointly_trained
 from streaming.timing import Movable, cycled
@@ -96,7 +97,7 @@ def test_a_joined_cascade_has_the_small_members_first_and_all_large_ones_beside_
     assert subject.members[1:] == subject.networks
     assert subject.network_cost.flops == max(cost.flops for cost in subject.costs)
     assert subject.own is None
-    assert not subject.about["joint"]
+    assert subject.about["training"] == INDEPENDENT
 
 
 def test_the_held_out_images_are_those_of_training(subject: Subject, folder: Path) -> None:
@@ -118,6 +119,7 @@ def test_a_cascade_is_compared_with_the_reference_or_with_its_own_largest(folder
     alone = jointly_trained(folder / "joint-s0-e2", None, folder)
     assert alone.networks == alone.members[1:]
     assert isinstance(alone.own.policy, Selector)
+    assert alone.training == TOGETHER
     beside = jointly_trained(folder / "joint-s0-e2", folder / "large-s0-e2", folder)
     assert (len(beside.networks), beside.networks_of) == (2, "large-s0-e2")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
+from names import DISTILLED, INDEPENDENT
 from pages import latency_figure, latency_text
 
 BACKBONES = ["resnet32", "resnet32", "resnet18", "resnet18"]
@@ -15,7 +16,7 @@ BACKBONES = ["resnet32", "resnet32", "resnet18", "resnet18"]
 
 def about(seed: int, backend: str, **changes: Any) -> dict[str, Any]:
     run = f"cifar10-resnet32-average-s{seed}-e60 + cifar10-resnet18-average-s{seed}-e30"
-    shared = {"run": run, "dataset": "cifar10", "seed": seed, "joint": False, "backbones": BACKBONES}
+    shared = {"run": run, "dataset": "cifar10", "seed": seed, "training": INDEPENDENT, "backbones": BACKBONES}
     return {**shared, "backend": backend, "device": "cpu", "bucket": 64, "half_precision": seed == 1, **changes}
 
 
@@ -87,7 +88,7 @@ def test_seeds_are_one_cascade(files: dict[str, Any]) -> None:
 def test_cascades_of_some_members_of_a_run_are_other_cascades(files: dict[str, Any]) -> None:
     run = "cifar10-resnet32_resnet18-distil-s0-e60"
     taught = [
-        latency_text.with_kind(network(0, "eager", run=run, joint=True, backbones=BACKBONES[first:]))
+        latency_text.with_kind(network(0, "eager", run=run, training=DISTILLED, backbones=BACKBONES[first:]))
         for first in (0, 1)
     ]
     together = {**files["cpu"], "networks": [*files["cpu"]["networks"], *taught]}
@@ -107,7 +108,7 @@ def test_half_the_time_is_that_of_taught_members_where_it_was_measured(files: di
     said = " ".join(latency_text.in_half_the_time({"cpu": cpu}).split())
     assert "(CIFAR-10, one seed), on two CPU cores" in said
     assert "a cascade of two ResNet-32 and two ResNet-18, trained independently, asked for half the time" in said
-    about = {"run": "cifar10-resnet32_resnet18-distil-s0-e60", "joint": True}
+    about = {"run": "cifar10-resnet32_resnet18-distil-s0-e60", "training": DISTILLED}
     cpu["networks"] = [*cpu["networks"], latency_text.with_kind({**network(0, "onnx:int8"), **about})]
     cpu["rows"] = [*cpu["rows"], latency_text.with_kind(asked(about, 0.955))]
     said = " ".join(latency_text.in_half_the_time({"cpu": cpu}).split())

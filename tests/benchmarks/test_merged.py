@@ -40,6 +40,16 @@ def rows_of(said: list[dict[str, Any]], more: list[dict[str, Any]]) -> list[dict
     return rows
 
 
+def test_of_runs_side_by_side_the_fastest_are_kept() -> None:
+    slow, fast, other = (
+        {"backbone": backbone, "at_once": 3, "tflops": tflops}
+        for backbone, tflops in (("resnet18", 280.0), ("resnet18", 300.0), ("resnet32", 50.0))
+    )
+    both = merged.results({"side_by_side": [fast]}, found(side_by_side=[other, slow]))
+    assert both["side_by_side"] == [fast, other]
+    assert merged.results({"side_by_side": [slow]}, found(side_by_side=[fast]))["side_by_side"] == [fast]
+
+
 def test_rows_of_both_are_there_and_those_of_runs_at_hand_win() -> None:
     said = [row("single"), row("average", accuracy=0.93), row("average", seed=1)]
     more = [row("average", accuracy=0.94), row("average", epochs=60), row("average", members=8)]
@@ -268,7 +278,7 @@ def test_slow_runs_by_themselves_had_not_the_card_where_a_fast_one_is_known(
     fast, *slow = sorted(averages.iterdir())
     for path in slow:
         slowed(path, 1.5)
-    study = Study([run for run in map(Packed.open, slow) if isinstance(run, Packed)])
+    study = Study(list(map(Packed.open, slow)))
     assert all(map(study.alone, study.runs)), "nothing tells that these were slow"
     collection = Collection(tmp_path / "paper", monkeypatch)
     collection.add(fast)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+import write
 from comparison import joined
-from names import DISTILLED, INDEPENDENT, title, trained
+from names import DISTILLED, GO_ON, INDEPENDENT, title, trained
 from pages import pictures, tables
 from pages.conclusions import best_cascades, cascade_sentence, conclusions
 from pages.rows import networks
@@ -71,7 +72,6 @@ def test_those_who_were_taught_for_longer_are_cascades_of_their_own(
     banks = {split: run.bank(split) for split in ("heldout", "test")}
     own = {"taught_epochs": 240, "mixed": True}
     long = Packed.open(make_run(tmp_path / "long", banks, "distil", 7, own, run.backbones).path)
-    assert isinstance(long, Packed)
     assert long.label == "distil for 240 epochs on mixtures"
     both = Study([*study.runs, long])
     trainings = {one.training: kind(one)[2] for one in small_first.small_first(both) if one.whole_run}
@@ -91,8 +91,7 @@ def test_those_who_were_taught_by_members_that_go_on_are_told_apart(
     banks = {split: run.bank(split) for split in ("heldout", "test")}
     own = {"taught_epochs": 120, "later": "go-on"}
     other = Packed.open(make_run(tmp_path / "other", banks, "distil", 7, own, run.backbones).path)
-    assert isinstance(other, Packed)
-    assert other.taught == "distilled for 120 epochs by large ones that go on"
+    assert other.taught == "distilled for 120 epochs going on"
     assert trained(other.taught) == "the small ones taught for 120 epochs by large ones that go on"
     assert other.taught in {one.training for one in small_first.small_first(Study([*study.runs, other]))}
 
@@ -126,7 +125,6 @@ def test_a_cascade_is_looked_at_where_its_first_member_can_be_paid_for(
     for name, work, count in (("small", 0.25, 1), ("large", 1.0, 3)):
         banks = {split: lifelike_bank(200, flops=(work,) * 3, seed=len(split)) for split in ("heldout", "test")}
         run = Packed.open(make_run(tmp_path / name, banks, "average", 4).path)
-        assert isinstance(run, Packed)
         pair.append(Part(run, "cnn", count))
     found = small_first.at_every_cost(SmallFirst(pair[1].run.setting, INDEPENDENT, [(pair[0], pair[1])]))
     assert (found["seeds"], found["which_seeds"], found["small_flops"]) == (1, [4], 0.25)
@@ -204,7 +202,7 @@ def test_tables_show_cascades_side_by_side_and_say_how_they_were_trained() -> No
 
 
 def test_sentences_say_how_members_were_trained() -> None:
-    about = {"against": {}, "going_on": {}, "rows": rows("resnet18"), "small_first": CASCADES}
+    about = {"against": {}, "going_on": {}, "teachers": [], "rows": rows("resnet18"), "small_first": CASCADES}
     said = [line for line in conclusions(about, {}).splitlines() if line.startswith("- ")]
     assert len(said) == 2  # some of a distillation, and one ResNet-32 before three ResNet-18, are in the tables alone
     members = "two ResNet-32 and three ResNet-18**, 60 epochs"
@@ -217,8 +215,25 @@ def test_sentences_say_how_members_were_trained() -> None:
     assert "as its own three (94.50 %) at no cost (94.00 at 0.5)." in said[1]
 
 
+def test_large_ones_that_go_on_are_told_beside_independent_ones() -> None:
+    training = f"distilled for 120 epochs {GO_ON}"
+    shares = [{"accuracy": accuracy, "spread": 0.001} for accuracy in (0.95, 0.94, 0.93)]
+    about = {"dataset": "cifar10", "epochs": 60, "backbone": "resnet18", "seeds": 2, "which_seeds": [0, 1]}
+    going = {**about, "training": training, "alone": shares, "averaged": {"accuracy": 0.955, "spread": 0.001}}
+    anew = {**going, "training": DISTILLED}
+    known = rows("resnet18")
+    study = {"against": {}, "going_on": {}, "teachers": [going, anew], "rows": known, "small_first": CASCADES}
+    (said,) = [line for line in conclusions(study, {}).splitlines() if "Large ones that go on**" in line]
+    assert "(2 seeds): 95.00, 94.00, 93.00 % one by one, first to last, and 95.50 averaged" in said
+    assert said.endswith("independent ones 93.50 and 94.50.")
+    cascade = {**CASCADES[1], "training": training}
+    teachers = [{**going, "dataset": dataset} for dataset in ("cifar10", "cifar100")]
+    assert "and has 95.00 and 95.00 % alone" in " ".join(" ".join(write.going_on(teachers, [[cascade]])).split())
+    assert write.going_on(teachers, [[CASCADES[1]]]) == []
+
+
 def test_what_sentences_have_in_common_is_said_once() -> None:
-    about = {"against": {}, "going_on": {}, "rows": rows("resnet18"), "small_first": CASCADES}
+    about = {"against": {}, "going_on": {}, "teachers": [], "rows": rows("resnet18"), "small_first": CASCADES}
     assert conclusions(about, {}).count("**Small members first**") == 1
     assert conclusions({**about, "small_first": []}, {}) == ""
 
@@ -243,7 +258,7 @@ def test_the_headline_begins_with_who_was_taught_longest_on_all_data_sets() -> N
     other = [{**one, "dataset": "cifar100"} for one in CASCADES]
     assert best_cascades([*CASCADES, *other, longer], ["cifar10", "cifar100"])[0] == [CASCADES[1], other[1]]
     assert cascade_sentence(fewer, rows("resnet18")) in conclusions(
-        {"against": {}, "going_on": {}, "rows": rows("resnet18"), "small_first": [*CASCADES, fewer]}, {}
+        {"against": {}, "going_on": {}, "teachers": [], "rows": rows("resnet18"), "small_first": [*CASCADES, fewer]}, {}
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import tarfile
 from collections.abc import Callable
@@ -142,7 +143,6 @@ def test_members_of_fge_are_stopped_with_the_last_one_first(
 ) -> None:
     banks = {split: lifelike_bank(500, skills=(1.0, 2.0, 3.0), seed=len(split)) for split in ("heldout", "test")}
     run = Packed.open(make_run(tmp_path / "fge", banks, "fge", 0).path)
-    assert isinstance(run, Packed)
     whole, margin, change = collect.rows_of(run, alone=True)
     assert [row["method"] for row in (whole, margin, change)] == [
         "fge",
@@ -211,7 +211,7 @@ def test_members_that_go_on_are_compared_with_thresholds_where_there_are_seeds_i
     own = asdict(IreneOptions(later="go-on"))
     banks = {split: lifelike_bank(500, skills=(2.5, 2.0, 2.0), seed=len(split)) for split in ("heldout", "test")}
     runs = [make_run(tmp_path / f"go-on-{seed}", banks, "irene", seed, own) for seed in (1, 5)]
-    packed = [run for run in (Packed.open(run.path) for run in runs) if isinstance(run, Packed)]
+    packed = [Packed.open(run.path) for run in runs]
     found = against.going_on(Study([*study.runs, *packed]), setting)
     assert found is not None
     assert {name: gains["seeds"] for name, gains in found.items()} == {"same": 2, "independent": 1}
@@ -263,7 +263,6 @@ def test_a_run_whose_later_members_were_slowed_down_had_not_the_card_to_itself(
         line["seconds"] *= 3
     (slowed.path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     run = Packed.open(slowed.path)
-    assert isinstance(run, Packed)
     assert not Study([*study.runs, run]).alone(run)
 
 
@@ -276,11 +275,35 @@ def test_a_run_that_took_its_teachers_from_another_tells_no_speed(
     quick = "".join(json.dumps({**line, "seconds": line["seconds"] / 9}) + "\n" for line in lines)
     (taught.path / "metrics.jsonl").write_text(quick)
     run = Packed.open(taught.path)
-    assert isinstance(run, Packed)
     both = Study([*study.runs, run])
     assert run.first_trained == average.first_trained, "the premise"
     assert both.alone(average)
     assert not both.alone(run)
+
+
+def test_runs_that_begin_together_tell_what_the_card_does_in_all(study: Study) -> None:
+    averages = [run for run in study.runs if run.method == "average"]
+    alike = [run for run in averages if run.setting.images < 50_000 and run.first_trained == averages[0].first_trained]
+    groups = collect.side_by_side(alike)
+    assert [len(group) for group in groups] == [len(alike)], "the fixture: all begin at once"
+    one, all_of_them = collect.speed_of(alike[:1]), collect.speed_of(alike)
+    assert all_of_them["images_per_s"] == pytest.approx(len(alike) * one["images_per_s"], abs=len(alike))
+    assert all_of_them["epoch_s"] == pytest.approx(one["epoch_s"] / len(alike), abs=1e-4)
+    later = copy.deepcopy(alike[0])
+    later.manifest["environment"]["begun"] = "2026-01-01T00:01:00+00:00"
+    assert collect.side_by_side([alike[0], later]) == []
+    alone = {alike[0].first_trained: alike[0].rate()}
+    assert collect.pays(alike, alone)
+    assert not collect.pays(alike[:1], alone), "the card may have had others to train"
+
+
+def test_single_networks_are_counted_as_runs_where_they_are_no_members() -> None:
+    about = {"dataset": "cifar10", "backbone": "resnet18", "epochs": 30, "images": 45_000, "seed": 0, "train_s": 3600.0}
+    member, ensemble, woc = ({**about, "method": method} for method in ("single", "average", "woc"))
+    alone = {**about, "method": "single", "backbone": "resnet20"}
+    assert tables.total_time([member, ensemble, woc, alone], 5400.0) == (
+        "All 2 runs took 1.5 hours of one H200, most of them side by side: added up, they trained for 2.0 hours."
+    )
 
 
 def test_epochs_are_compared_in_the_run_whose_epochs_vary_least() -> None:

@@ -75,7 +75,7 @@ def with_single(accuracy: float) -> list[dict[str, Any]]:
 
 def test_it_sets_cascades_beside_one_network_and_three() -> None:
     reached = (
-        "reach 90.25 % on CIFAR-10, at half of them 90.50 (one seed); one ResNet-18 has 91.00, three averaged 93.00 "
+        "reach 90.25 % on CIFAR-10, at half 90.50 (one seed); one ResNet-18 has 91.00, three averaged 93.00 "
         "at three times its cost."
     )
     assert reached in said()

@@ -9,7 +9,7 @@ import collect
 import pytest
 from pages import tables, taught_text
 from replay.packed import Packed, Study
-from replay.taught import over_seeds, taught
+from replay.taught import over_seeds, taught, teachers
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +49,12 @@ def test_one_seed_has_no_spread() -> None:
 
 def test_without_a_distillation_there_is_nothing_to_tell(study: Study) -> None:
     assert taught(Study([run for run in study.runs if run.method == "average"])) == []
-    assert taught_text.section([]) == ""
+    assert teachers(Study([run for run in study.runs if run.method == "average"])) == []
+    assert taught_text.section([], [], []) == ""
 
 
 def test_the_table_says_what_independent_networks_give(study: Study) -> None:
-    said = taught_text.section([{**one, "dataset": "cifar10"} for one in taught(study)])
+    said = taught_text.section([{**one, "dataset": "cifar10"} for one in taught(study)], [], [])
     assert said.startswith("### What teaching gives\n")
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines() if line.startswith("| ")]
     assert [row[:3] for row in cells[1:]] == [
@@ -63,6 +64,21 @@ def test_the_table_says_what_independent_networks_give(study: Study) -> None:
     ]
     assert all(row[3] for row in cells)
     assert [row[4] == "" for row in cells[1:]] == [False, False, True]
+
+
+def test_those_who_taught_are_told_one_by_one_and_averaged(study: Study) -> None:
+    (large,) = teachers(study)
+    runs = of(study, "resnet32", "distil")
+    assert (large["backbone"], large["seeds"], large["which_seeds"]) == ("resnet18", 2, [0, 1])
+    for place, alone in zip((3, 4, 5), large["alone"], strict=True):
+        assert alone["accuracy"] == pytest.approx(fmean(right(run, place) for run in runs))
+    assert large["averaged"]["accuracy"] == pytest.approx(fmean(right(run, 3, 4, 5) for run in runs))
+    about = {"dataset": "cifar10", "backbone": "resnet18", "epochs": 2, "images": 45_000, "accuracy": 0.9}
+    rows = [{**about, "method": method, "seed": seed} for method in ("single", "average") for seed in (0, 1, 2)]
+    rows[-1]["accuracy"] = 0.0  # of a seed that nobody was taught with
+    said = taught_text.teachers_table([{**large, "dataset": "cifar10"}], rows)
+    assert said.splitlines()[-1].startswith("| CIFAR-10, 2 | the small ones taught by the large ones | 2 | ")
+    assert said.endswith("| 90.00, 90.00 |")
 
 
 def test_fewer_seeds_of_independent_networks_are_told() -> None:

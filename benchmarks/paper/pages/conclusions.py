@@ -7,7 +7,18 @@ from statistics import fmean
 from typing import Any
 
 from comparison import gain, verdict
-from names import GOING_ON, IRENE, PAPER_EPOCHS, counted, parts_of, seeds, setting_title, title, trained
+from names import (
+    GO_ON,
+    GOING_ON,
+    IRENE,
+    PAPER_EPOCHS,
+    counted,
+    parts_of,
+    seeds,
+    setting_title,
+    title,
+    trained,
+)
 
 from pages import beyond_text
 from pages.rows import (
@@ -36,7 +47,8 @@ UNEQUAL = (
     "**Small members first**, with a selector fitted on held-out outputs for each cost, in FLOPs of one "
     "ResNet-18. *Its own three* are the ResNet-18 of the cascade, averaged. *Selector ahead*: the costs at which "
     f"it is clearly ahead of {MARGIN} on the same members. Cost-to-go is a linear policy, fitted once for all "
-    "costs: what it gains on the selector, on their mean."
+    "costs: what it gains on the selector, on their mean. Large ones that *go on* each begin with the weights of the "
+    "one before, and who has learned longest runs first."
 )
 
 
@@ -48,6 +60,7 @@ def conclusions(study: dict[str, Any], beyond: dict[str, Any]) -> str:
     irene += [folds_sentence(slug, about) for slug, about in against.items() if "folds" in about]
     irene += filter(None, [recipe_sentence(rows)])
     cascades = [cascade_sentence(one, rows) for one in most_worth_showing(study["small_first"])]
+    cascades += [teachers_sentence(one, rows) for one in study["teachers"] if one["training"].endswith(GO_ON)]
     parts = ((EQUAL, irene), (UNEQUAL, cascades), (beyond_text.COMMON, beyond_text.sentences(beyond)))
     return "\n\n".join(
         f"{in_lines(common)}\n\n" + "\n".join(f"- {sentence}" for sentence in said) for common, said in parts if said
@@ -189,6 +202,20 @@ def cascade_sentence(cascade: Row, rows: Sequence[Row]) -> str:
         f"**{title(cascade['dataset'])}, {counted(cascade['members'])}**, {cascade['epochs']} epochs, "
         f"{trained(cascade['training'])} ({seeds(cascade['seeds'])}): {100 * points['0.5']:.2f} % at 0.5, as good "
         f"{', '.join(reached)}. Selector ahead {won}{most_gained(gains)}. Cost-to-go: {linear_gain(cascade):+.2f}."
+    )
+
+
+def teachers_sentence(teachers: Row, rows: Sequence[Row]) -> str:
+    """How good large ones are that go on, in the order they run in, beside independent ones."""
+    single, average = (
+        100 * mean_of(networks(rows, teachers, teachers["backbone"], method), "accuracy")
+        for method in ("single", "average")
+    )
+    alone = ", ".join(f"{100 * one['accuracy']:.2f}" for one in teachers["alone"])
+    return (
+        f"**Large ones that go on**, {title(teachers['dataset'])}, {teachers['epochs']} epochs each "
+        f"({seeds(teachers['seeds'])}): {alone} % one by one, first to last, and "
+        f"{100 * teachers['averaged']['accuracy']:.2f} averaged; independent ones {single:.2f} and {average:.2f}."
     )
 
 

@@ -47,7 +47,7 @@ def starting_small(cascades: Sequence[Row], rows: Sequence[Row], datasets: Seque
     return (
         f"**Starting small {f'pays{where}' if better else 'does not pay'}**: at a quarter of one ResNet-18's FLOPs "
         f"small networks in front of three ResNet-18{', which taught them,' if taught(best[0]) else ''} reach "
-        f"{percent(quarter)} % on {written(datasets)}, at half of them {percent(half)} ({seeds(best[0]['seeds'])}); "
+        f"{percent(quarter)} % on {written(datasets)}, at half {percent(half)} ({seeds(best[0]['seeds'])}); "
         f"one ResNet-18 has {percent(single)}, three averaged {percent(three)} at three times its cost."
     )
 

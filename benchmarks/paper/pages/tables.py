@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from comparison import gain
 from jobs import R18_FLOPS
-from names import FOLDS, GOING_ON, IRENE, TITLES, in_short, seeds, setting_title, title
+from names import FOLDS, GOING_ON, IRENE, SIZES, TITLES, in_short, seeds, setting_title, title
 from training_step import COMPILED, CONVOLUTIONS
 
 from pages.rows import Row, deviation, grouped, load_paper, mean_of, networks, spread, taught, utility_of, written
@@ -204,14 +204,19 @@ def joint_table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def speed_table(rows: Sequence[Row]) -> str:
-    """The median over runs that had the card to themselves."""
+def speed_table(rows: Sequence[Row], side_by_side: Sequence[Row]) -> str:
+    """The median over runs that had the card to themselves, and what it did in all for several that shared it."""
     lines = ["| backbone, batch 512 | runs | seconds an epoch | images/s | TFLOP/s |", "|---" * 5 + "|"]
     for (backbone,), found in grouped(rows, "backbone").items():
         epoch_s, images, tflops = (
             statistics.median(row[key] for row in found) for key in ("epoch_s", "images_per_s", "tflops")
         )
         lines.append(f"| {title(backbone)} | {len(found)} | {epoch_s:.2f} | {images:,.0f} | {tflops:.0f} |")
+    for row in side_by_side:
+        lines.append(
+            f"| {title(row['backbone'])}, {row['at_once']} runs at a time | {row['at_once']} | {row['epoch_s']:.2f} "
+            f"| {row['images_per_s']:,.0f} | {row['tflops']:.0f} |"
+        )
     return "\n".join(lines)
 
 
@@ -247,7 +252,9 @@ def trained(rows: Sequence[Row]) -> list[Row]:
 
 def total_time(rows: Sequence[Row], card_s: float) -> str:
     """How long all runs trained, added up, and how long the card was at it."""
-    seconds = [row["train_s"] for row in trained(rows) if row["method"] != "single"]
+
+    own = [row for row in trained(rows) if row["method"] != "single" or row["backbone"] in SIZES]
+    seconds = [row["train_s"] for row in own]
     return (
         f"All {len(seconds)} runs took {card_s / 3600:.1f} hours of one H200, most of them side by side: added up, "
         f"they trained for {sum(seconds) / 3600:.1f} hours."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from names import DISTILLED, number, seeds, title
+from names import DISTILLED, number, seeds, title, trained
 
-from pages.rows import Row, written
+from pages.rows import Row, networks, spread, written
 
 INTRODUCTION = """### What teaching gives
 
@@ -14,10 +14,34 @@ Accuracy in % of small networks that learned from labels and from three ResNet-1
 as many epochs as these and of the same seeds, where there are any: the mean of those alike, and of several averaged."""
 
 
-def section(found: Sequence[Row]) -> str:
+TEACHERS = """Those who taught, one by one in the order they run in, and averaged; independent ones of as many epochs
+each and of the same seeds beside them:"""
+
+
+def section(found: Sequence[Row], teachers: Sequence[Row], rows: Sequence[Row]) -> str:
     """The section with its heading; nothing without a distillation."""
     if not found:
         return ""
+    parts = [INTRODUCTION, taught_table(found)]
+    parts += [TEACHERS, teachers_table(teachers, rows)] if teachers else []
+    return "\n\n".join(parts) + "\n\n"
+
+
+def teachers_table(teachers: Sequence[Row], rows: Sequence[Row]) -> str:
+    """Accuracy of the large ones of each distillation."""
+    lines = ["| data, epochs | training | seeds | one by one | averaged | one, three independent |", "|---" * 6 + "|"]
+    for about in teachers:
+        independent = [networks(rows, about, about["backbone"], method) for method in ("single", "average")]
+        lines.append(
+            f"| {title(about['dataset'])}, {about['epochs']} | {trained(about['training'])} | {about['seeds']} | "
+            f"{', '.join(map(percent, about['alone']))} | {percent(about['averaged'])} | "
+            f"{', '.join(spread(same, 'accuracy', 100) for same in independent if same)} |"
+        )
+    return "\n".join(lines)
+
+
+def taught_table(found: Sequence[Row]) -> str:
+    """Accuracy of those who learned, beside independent ones."""
     lines = ["| data, epochs | network | seeds | taught | independent |", "|---" * 5 + "|"]
     for about in found:
         longer = about["training"].removeprefix(DISTILLED)
@@ -28,7 +52,7 @@ def section(found: Sequence[Row]) -> str:
                 f"| {title(about['dataset'])}, {about['epochs']}{taught} | {many}{how} | {about['taught']['seeds']} | "
                 f"{percent(about['taught'][key])} | {independent(about, key)} |"
             )
-    return f"{INTRODUCTION}\n\n" + "\n".join(lines) + "\n\n"
+    return "\n".join(lines)
 
 
 def independent(about: Row, key: str) -> str:

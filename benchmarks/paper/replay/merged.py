@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from names import ALL_IMAGES, INDEPENDENT, IRENE, file_name, parts_of, without_seed
+from names import ALL_IMAGES, INDEPENDENT, IRENE, SIZES, file_name, parts_of, without_seed
 
 Entry = dict[str, Any]
 Key = TypeVar("Key", bound=Hashable)
@@ -21,6 +21,8 @@ ROW = ("dataset", "backbone", "epochs", "images", "method", "members", "seed")  
 CASCADE = ("dataset", "epochs", "training", "members")
 POOL = ("dataset", "epochs", "training", "pool")
 TAUGHT = ("dataset", "epochs", "training", "backbone", "count")
+TEACHERS = ("dataset", "epochs", "training", "backbone")
+TRAINED = ("backbone", "at_once")
 ENOUGH = 3  # seeds of a figure: any more count for less than epochs do
 
 
@@ -60,9 +62,11 @@ def results(standing: Entry, found: Entry) -> Entry:
         "small_first": listed("small_first", CASCADE, fuller, among_cascades),
         "searched": listed("searched", POOL, larger, among_cascades),
         "taught": listed("taught", TAUGHT, fuller, lambda key: key[:2]),
+        "teachers": listed("teachers", TEACHERS, fuller, lambda key: key[:2]),
         "training": named("training", newer),
         "time": found["time"],
         "speed": [one for one in speeds.values() if one is not None],
+        "side_by_side": listed("side_by_side", TRAINED, faster, lambda key: key),
     }
 
 
@@ -122,6 +126,11 @@ def larger(standing: Entry, found: Entry) -> Entry:
     return found if other >= one else standing
 
 
+def faster(standing: Entry, found: Entry) -> Entry:
+    """Others may have been at the card as well."""
+    return max(standing, found, key=lambda side: float(side["tflops"]))
+
+
 def fuller(standing: Entry, found: Entry) -> Entry:
     """What is of no fewer seeds; parts that have seeds of their own are judged by these."""
     chosen = dict(found if found.get("seeds", 0) >= standing.get("seeds", 0) else standing)
@@ -164,8 +173,9 @@ def among_cascades(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def like_the_run(key: tuple[Any, ...]) -> str:
-    """What sorts as the name of the run that a row is of: a single network and woc are of an average ensemble."""
+    """What sorts as the name of the run that a row is of: woc and most single networks are of an average ensemble."""
     dataset, backbone, epochs, images, method, _, seed = key
-    kind = method.partition(",")[0].replace("woc", "average").replace("single", "average").removesuffix(" last first")
+    kind = method.partition(",")[0].replace("woc", "average").removesuffix(" last first")
+    kind = kind if backbone in SIZES else kind.replace("single", "average")
     kind = kind.replace(IRENE, "irene").replace(" of ", "-t").replace(" ", "-") + "-full" * (images >= ALL_IMAGES)
     return f"{file_name(dataset)}-{'_'.join(dict.fromkeys(backbone.split('+')))}-{kind}-s{seed}-e{epochs}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobs import R18_FLOPS
-from names import ALL_IMAGES, BY_THOSE_WHO_GO_ON, DISTILLED
+from names import ALL_IMAGES, DISTILLED, GO_ON
 
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
@@ -21,7 +21,7 @@ from irene.training.afterwards import selector_fitter
 
 TABLE_MEMBERS = 3  # of every ensemble in the paper's tables
 ALONE = 0.8  # of the fastest training of a backbone: a run that was slower shared the card with others
-NEVER_ALONE = ("resnet18s2",)  # networks whose every training shared the card: none tells how fast it is
+NEVER_ALONE = ("resnet18s2", "resnet20")  # networks whose every training shared the card: none tells how fast it is
 STEADY = 2.0  # times the first member's epoch: where a later one took longer, others came to the card on the way
 
 
@@ -85,6 +85,10 @@ class Packed(Run):
         return self.backbones[self._first]
 
     @property
+    def first_flops(self) -> float:
+        return self.costs[self._first].flops
+
+    @property
     def tells_speed(self) -> bool:
         """Whether it began with the training of one network, and not of several that others teach."""
         return not self.own.get("teachers")
@@ -120,12 +124,12 @@ class Packed(Run):
         if self.method == "irene":
             parts.append(self._kind())
             parts += ["out-of-fold"] * (self.own["selector_data"] == "folds" and self.own["recipe"] == "irene")
-            parts += ["going on"] * (self.own.get("later") == "go-on")
+            parts += [GO_ON] * (self.own.get("later") == "go-on")
             parts += [f"without {part}" for part in self.own["without"]]
         if self.own.get("taught_epochs"):
             parts.append(f"for {self.own['taught_epochs']} epochs")
         parts += ["on mixtures"] * bool(self.own.get("mixed"))
-        parts += [BY_THOSE_WHO_GO_ON] * (self.method == "distil" and self.own.get("later") == "go-on")
+        parts += [GO_ON] * (self.method == "distil" and self.own.get("later") == "go-on")
         equal, count = len(set(self.backbones)) == 1, len(self.backbones)
         return " ".join(parts) + (f" of {count}" if equal and count not in (1, TABLE_MEMBERS) else "")
 
@@ -156,7 +160,7 @@ class Packed(Run):
         images = self.manifest["data"]["sizes"]["train"]
         images = images // 2 if "fold" in first[0]["stage"] else images
         seconds = statistics.median(float(one["seconds"]) for one in first)
-        return float(3 * self.costs[self._first].flops * (images // batch * batch) / seconds)
+        return float(3 * self.first_flops * (images // batch * batch) / seconds)
 
 
 @dataclass(frozen=True)
@@ -167,8 +171,7 @@ class Study:
 
     @classmethod
     def read(cls, folder: Path) -> Study:
-        found = [Packed.open(path) for path in sorted(folder.iterdir()) if (path / "run.json").exists()]
-        return cls([run for run in found if isinstance(run, Packed)])
+        return cls([Packed.open(path) for path in sorted(folder.iterdir()) if (path / "run.json").exists()])
 
     def settings(self) -> list[Setting]:
         return sorted({run.setting for run in self.runs})

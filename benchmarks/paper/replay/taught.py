@@ -1,4 +1,4 @@
-"""What small members gain by learning from large ones: one by one, and averaged."""
+"""What small members gain by learning from large ones, and how good these are: one by one, and averaged."""
 
 from __future__ import annotations
 
@@ -19,6 +19,26 @@ def taught(study: Study) -> list[dict[str, Any]]:
         for backbone, count in Counter(runs[0].backbones).items()
         if backbone != runs[0].first_trained
     ]
+
+
+def teachers(study: Study) -> list[dict[str, Any]]:
+    """Accuracy of the large members of each distillation in the order they run in, and of their average."""
+    found = []
+    for setting, training, runs in distillations(study):
+        large = [t for t, name in enumerate(runs[0].backbones) if name == runs[0].first_trained]
+        found.append(
+            {
+                "dataset": setting.dataset,
+                "epochs": setting.epochs,
+                "training": training,
+                "backbone": runs[0].first_trained,
+                "seeds": len(runs),
+                "which_seeds": [run.seed for run in runs],
+                "alone": [over_seeds([accuracy(run, [t]) for run in runs]) for t in large],
+                "averaged": over_seeds([accuracy(run, large) for run in runs]),
+            }
+        )
+    return found
 
 
 def about(study: Study, training: str, runs: Sequence[Packed], backbone: str, count: int) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from names import INDEPENDENT, TOGETHER
+from replay.packed import Packed
 from torch import Tensor
 from training.label_noise import load_named
 
@@ -27,7 +29,7 @@ class Subject:
     name: str
     dataset: str
     seed: int
-    joint: bool  # whether the members were trained together
+    training: str  # how the members were trained, as results.json calls it
     members: tuple[Member, ...]
     costs: tuple[Cost, ...]
     own: Fitted | None  # the selector it was trained with
@@ -44,7 +46,7 @@ class Subject:
             "run": self.name,
             "dataset": self.dataset,
             "seed": self.seed,
-            "joint": self.joint,
+            "training": self.training,
             "backbones": [member.spec.backbone for member in self.members],
             "half_precision": self.half,
         }
@@ -70,7 +72,7 @@ def jointly_trained(path: Path, reference: Path | None, root: Path, take: Sequen
         check_same(run, other)
     return Subject(
         name=path.name,
-        joint=True,
+        training=training_of(path),
         members=tuple(members),
         costs=costs,
         own=Fitted(policy, run.aggregation) if isinstance(policy, Selector) and not take else None,
@@ -82,6 +84,12 @@ def jointly_trained(path: Path, reference: Path | None, root: Path, take: Sequen
     )
 
 
+def training_of(path: Path) -> str:
+    """How the members of a run were trained, as results.json calls it."""
+    run = Packed.open(path)
+    return run.taught if run.method == "distil" else TOGETHER
+
+
 def joined(small: Path, large: Path, counts: Sequence[int], root: Path) -> Subject:
     """The first members of one run followed by the first of another, all of the latter being the single networks."""
     runs = [Run.open(small), Run.open(large)]
@@ -89,7 +97,7 @@ def joined(small: Path, large: Path, counts: Sequence[int], root: Path) -> Subje
     first, networks = (run.members() for run in runs)
     return Subject(
         name=f"{small.name} + {large.name}",
-        joint=False,
+        training=INDEPENDENT,
         members=(*first[: counts[0]], *networks[: counts[1]]),
         costs=(*runs[0].costs[: counts[0]], *runs[1].costs[: counts[1]]),
         own=None,

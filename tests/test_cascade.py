@@ -18,7 +18,7 @@ from irene.cascade import Cascade
 from irene.errors import IreneError, OptionError
 from irene.halting import registry
 from irene.halting.policies import Margin, Never
-from irene.halting.policy import Policy
+from irene.halting.policy import Policy, Stopper
 from irene.halting.rule import Aggregation
 from irene.models import MemberSpec, build
 from irene.types import Cost, Prediction, Task
@@ -34,7 +34,7 @@ CASES = [
 UNEQUAL = Aggregation((1.0, 0.3, 2.0, 0.0), (0.5, 1.0, 2.0, 1.3))
 
 
-def make_policy(name: str, task: Task, bank: Bank) -> Policy:
+def make_policy(name: str, task: Task, bank: Bank) -> Stopper:
     """A policy with random weights and a threshold that a good part of the samples reaches early."""
     kind = registry.POLICIES[name]
     given = {"task": task, "steps": bank.steps}

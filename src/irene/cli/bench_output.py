@@ -61,11 +61,10 @@ def able_to_cost(cascade: Cascade, cost: float) -> Cascade:
     """The cascade, with another policy where its own stops no sample and `cost` asks that some stop."""
     if cost > len(cascade.members):
         raise OptionError(f"--cost is from 1 to the {len(cascade.members)} members of the run, got {cost:g}")
-    rule = cascade.rule
-    if not isinstance(rule.policy, Never) or cost == len(cascade.members):
+    if not isinstance(cascade.policy, Never) or cost == len(cascade.members):
         return cascade
     policy = _takes_any_members(cascade.task)
-    return Cascade(cascade.members, policy, aggregation=rule.aggregation, costs=cascade.costs, task=cascade.task)
+    return Cascade(cascade.members, policy, aggregation=cascade.aggregation, costs=cascade.costs, task=cascade.task)
 
 
 def growth_of(cascade: Cascade, inputs: Tensor, cost: float, *, quick: bool) -> list[Row]:

@@ -18,7 +18,6 @@ from irene.errors import OptionError
 from irene.halting.policies import Margin, Never
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
-from irene.halting.skipping import Router
 from irene.models.adapters import as_batch
 from irene.runtime.recorder import synchronise
 from irene.types import Cost
@@ -62,7 +61,7 @@ def _through(cascade: Cascade, depth: int) -> Cascade:
 
 def _asked(cascade: Cascade) -> Policy:
     """A policy that never stops a sample: the cascade's own or, where that asks nothing, one that does."""
-    own = cascade.rule.policy
-    if isinstance(own, (Never, Router)) and cascade.task == "classification":
+    own = cascade.policy
+    if not isinstance(own, Policy) or (isinstance(own, Never) and cascade.task == "classification"):
         own = Margin()
     return own.at(math.inf)

@@ -15,7 +15,7 @@ from torch import Tensor
 from irene.calibration.targets import p99_of
 from irene.cascade import Cascade
 from irene.errors import OptionError
-from irene.halting.policies import Margin, Never
+from irene.halting.policies import Never, plain_policy
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.models.adapters import as_batch
@@ -60,8 +60,8 @@ def _through(cascade: Cascade, depth: int) -> Cascade:
 
 
 def _asked(cascade: Cascade) -> Policy:
-    """A policy that never stops a sample: the cascade's own or, where that asks nothing, one that does."""
+    """A policy that never stops a sample: the cascade's own or, where that never asks or has no order, a plain one."""
     own = cascade.policy
-    if not isinstance(own, Policy) or (isinstance(own, Never) and cascade.task == "classification"):
-        own = Margin()
-    return own.at(math.inf)
+    if isinstance(own, Policy) and not isinstance(own, Never):
+        return own.at(math.inf)
+    return plain_policy(cascade.task).at(math.inf)

@@ -96,6 +96,10 @@ class Cascade:
         """What decides when a sample stops, for whatever runs members in order; a router is refused."""
         return Rule.of(self.policy, self.aggregation, self.task)
 
+    def stopped_by(self, policy: Stopper) -> Cascade:
+        """The same members, averaged in the same way, stopped by another policy."""
+        return Cascade(self.members, policy, aggregation=self.aggregation, costs=self.costs, task=self.task)
+
     def __repr__(self) -> str:
         return f"Cascade({len(self.members)} members, {self.policy!r}, {self.task})"
 

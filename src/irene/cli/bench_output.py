@@ -61,8 +61,7 @@ def able_to_cost(cascade: Cascade, cost: float) -> Cascade:
         raise OptionError(f"--cost is from 1 to the {len(cascade.members)} members of the run, got {cost:g}")
     if not isinstance(cascade.policy, Never) or cost == len(cascade.members):
         return cascade
-    policy = plain_policy(cascade.task)
-    return Cascade(cascade.members, policy, aggregation=cascade.aggregation, costs=cascade.costs, task=cascade.task)
+    return cascade.stopped_by(plain_policy(cascade.task))
 
 
 def growth_of(cascade: Cascade, inputs: Tensor, cost: float, *, quick: bool) -> list[Row]:

@@ -115,8 +115,7 @@ def at_cost(cascade: Cascade, inputs: Tensor, cost: float) -> Cascade:
     way = follow(cascade.policy, cascade.aggregation, cascade.task, outputs_NTHK)
     cuts_M = way.cuts()
     costs_M = way.sweep(cuts_M, way.costs(torch.ones(way.steps, device=inputs.device)))
-    policy = cascade.policy.at(float(cuts_M[nearest(costs_M, cost)]))
-    return Cascade(cascade.members, policy, aggregation=cascade.aggregation, costs=cascade.costs, task=cascade.task)
+    return cascade.stopped_by(cascade.policy.at(float(cuts_M[nearest(costs_M, cost)])))
 
 
 def random_inputs(shape: tuple[int, ...], count: int, device: torch.device, *, seed: int = 0) -> Tensor:

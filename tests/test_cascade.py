@@ -17,8 +17,8 @@ from irene.bank import Bank
 from irene.cascade import Cascade
 from irene.errors import IreneError, OptionError
 from irene.halting import registry
-from irene.halting.policies import Margin, Never
-from irene.halting.policy import Policy
+from irene.halting.policies import Margin, Never, Spread
+from irene.halting.policy import Policy, Stopper
 from irene.halting.rule import Aggregation
 from irene.models import MemberSpec, build
 from irene.types import Cost, Prediction, Task
@@ -34,7 +34,7 @@ CASES = [
 UNEQUAL = Aggregation((1.0, 0.3, 2.0, 0.0), (0.5, 1.0, 2.0, 1.3))
 
 
-def make_policy(name: str, task: Task, bank: Bank) -> Policy:
+def make_policy(name: str, task: Task, bank: Bank) -> Stopper:
     """A policy with random weights and a threshold that a good part of the samples reaches early."""
     kind = registry.POLICIES[name]
     given = {"task": task, "steps": bank.steps}
@@ -199,6 +199,18 @@ def test_when_all_stop_at_once_the_others_are_never_called(
     assert prediction.members_used.tolist() == [1] * 12
     assert [len(member.asked) for member in members] == [1, 0, 0]
     torch.testing.assert_close(prediction.probs, bank.outputs[:, 0, 0].softmax(1))
+
+
+def test_the_same_members_are_stopped_by_another_policy(
+    table_members: Callable[[Bank], list[Any]], make_bank: Callable[..., Bank]
+) -> None:
+    costs = [Cost(flops=float(t)) for t in range(4)]
+    cascade = Cascade(table_members(make_bank(8, members=4)), aggregation=UNEQUAL, costs=costs, task="regression")
+    other = cascade.stopped_by(Spread(0.1))
+    assert isinstance(other.policy, Spread)
+    assert isinstance(cascade.policy, Never)
+    same = ("members", "aggregation", "costs", "task")
+    assert [getattr(other, name) for name in same] == [getattr(cascade, name) for name in same]
 
 
 @pytest.mark.parametrize("policy", [None, Never(), Margin(math.inf)])

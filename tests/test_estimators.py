@@ -64,7 +64,7 @@ def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
 
 def test_a_fitted_classifier_has_a_cascade_that_meets_its_cost(fitted: IreneClassifier) -> None:
     assert isinstance(fitted.cascade_, Cascade)
-    assert isinstance(fitted.cascade_.rule.policy, Selector)
+    assert isinstance(fitted.cascade_.policy, Selector)
     assert fitted.classes_.tolist() == NAMES.tolist()
     assert fitted.n_features_in_ == 4
     assert fitted.input_shape_ == (4,)
@@ -130,10 +130,10 @@ def test_few_samples_are_all_used_for_members_that_never_stop() -> None:
     with pytest.warns(UserWarning, match=f"{LEAST_HELDOUT - 1} {FEW}") as caught:
         model = quick().fit(x, y)
     assert caught[0].filename == __file__
-    assert isinstance(model.cascade_.rule.policy, Never)
+    assert isinstance(model.cascade_.policy, Never)
     assert model.members_used(x).tolist() == [3] * len(x)
     assert model.figures_ == {}
-    assert isinstance(quick(heldout=LEAST_HELDOUT).fit(x, y).cascade_.rule.policy, Selector)
+    assert isinstance(quick(heldout=LEAST_HELDOUT).fit(x, y).cascade_.policy, Selector)
 
 
 def test_a_class_with_one_sample_is_learned_too() -> None:
@@ -158,7 +158,7 @@ def test_every_method_that_needs_held_out_samples_gives_way_without_them(method:
     x, y = points(120)
     with pytest.warns(UserWarning, match=f"24 {FEW}"):
         model = quick(method=method).fit(x, y)
-    assert isinstance(model.cascade_.rule.policy, Never)
+    assert isinstance(model.cascade_.policy, Never)
     assert quick(method=method, heldout=LEAST_HELDOUT).fit(x, y).figures_["heldout"]["accuracy"] > 0.6
 
 

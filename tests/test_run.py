@@ -91,7 +91,7 @@ def test_another_policy_may_be_given(run_path: Path) -> None:
 def test_a_policy_that_is_given_stays_where_it_is(run_path: Path) -> None:
     policy = Selector()
     cascade = Run.open(run_path).cascade(policy=policy)
-    cascade.rule.policy.to("meta")  # as another device would be
+    cascade.policy.to("meta")  # as another device would be
     assert {value.device.type for value in policy.state_dict().values()} == {"cpu"}
 
 

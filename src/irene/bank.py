@@ -18,9 +18,9 @@ from irene.cascade import Cascade, MemberLike
 from irene.data.loader import Batch
 from irene.errors import DataError, OptionError
 from irene.halting.policies import Never
-from irene.halting.policy import Policy
-from irene.halting.rule import Aggregation, Rule
-from irene.halting.trajectory import Trajectory, trajectory
+from irene.halting.policy import Stopper
+from irene.halting.rule import Aggregation
+from irene.halting.trajectory import Trajectory, follow
 from irene.models.adapters import as_batch
 from irene.models.member import are_probabilities, as_heads
 from irene.tensor_files import read_with_header, write_with_header
@@ -90,11 +90,11 @@ class Bank:
         costs = tuple(self.costs[i] for i in columns)
         return replace(self, outputs=self.outputs[:, columns], costs=costs, gates=gates)
 
-    def trajectory(self, policy: Policy, aggregation: Aggregation | None = None) -> Trajectory:
+    def trajectory(self, policy: Stopper, aggregation: Aggregation | None = None) -> Trajectory:
         """Scores and running answers at every step, from which any threshold can be read off."""
-        return trajectory(Rule(policy, aggregation or Aggregation.equal(self.steps), self.task), self.outputs)
+        return follow(policy, aggregation or Aggregation.equal(self.steps), self.task, self.outputs)
 
-    def replay(self, policy: Policy | None = None, aggregation: Aggregation | None = None) -> Prediction:
+    def replay(self, policy: Stopper | None = None, aggregation: Aggregation | None = None) -> Prediction:
         """What the cascade of these members with this policy would have answered."""
         if self.gates is not None:
             return mix(self.outputs, self.gates, self.task)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from irene.errors import OptionError
 from irene.halting import skipping
 from irene.halting.policies import Never
-from irene.halting.policy import Policy, needs_classes
+from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation, Rule
 from irene.models.adapters import as_batch, as_members
 from irene.models.cost import measure_cost
@@ -42,7 +42,7 @@ class Cascade:
     def __init__(
         self,
         members: Sequence[MemberLike],
-        policy: Policy | None = None,
+        policy: Stopper | None = None,
         *,
         aggregation: Aggregation | None = None,
         costs: Sequence[Cost] | None = None,
@@ -64,7 +64,9 @@ class Cascade:
                 )
         self.members = tuple(members)
         self.costs = tuple(costs) if costs is not None else (Cost(),) * len(members)
-        self.rule = Rule(policy or Never(), aggregation, task)
+        self.policy = policy or Never()
+        self.aggregation = aggregation
+        self.task = task
         for member in self.members:
             if isinstance(member, nn.Module):
                 member.eval()
@@ -73,7 +75,7 @@ class Cascade:
     def from_members(
         cls,
         models: Sequence[Any],
-        policy: Policy | None = None,
+        policy: Stopper | None = None,
         *,
         example: Tensor | NDArray[Any] | None = None,
         aggregation: Aggregation | None = None,
@@ -90,11 +92,16 @@ class Cascade:
         return cls(members, policy, aggregation=aggregation, costs=costs, task=task)
 
     @property
-    def task(self) -> Task:
-        return self.rule.task
+    def rule(self) -> Rule:
+        """What decides when a sample stops, for whatever runs members in order; a router is refused."""
+        return Rule.of(self.policy, self.aggregation, self.task)
+
+    def stopped_by(self, policy: Stopper) -> Cascade:
+        """The same members, averaged in the same way, stopped by another policy."""
+        return Cascade(self.members, policy, aggregation=self.aggregation, costs=self.costs, task=self.task)
 
     def __repr__(self) -> str:
-        return f"Cascade({len(self.members)} members, {self.rule.policy!r}, {self.task})"
+        return f"Cascade({len(self.members)} members, {self.policy!r}, {self.task})"
 
     @torch.no_grad()
     def predict(self, inputs: Tensor | NDArray[Any]) -> Prediction:
@@ -103,9 +110,9 @@ class Cascade:
         In order, unless the policy is a `Router`, which chooses the next member of each sample.
         """
         inputs = as_batch(inputs)
-        if isinstance(self.rule.policy, skipping.Router):
-            needs_classes(self.rule.policy.name, self.task)
-            return skipping.predict(self.members, self.rule.policy, self.rule.aggregation, inputs)
+        if isinstance(self.policy, skipping.Router):
+            return skipping.predict(self.members, self.policy, self.aggregation, inputs, task=self.task)
+        rule = self.rule
         running = torch.arange(len(inputs), device=inputs.device)  # rows that have not stopped
         outputs: Tensor | None = None
         members_used = torch.zeros(len(inputs), dtype=torch.int64, device=inputs.device)
@@ -115,8 +122,8 @@ class Cascade:
             output_BHK = as_heads(member(inputs[running]))
             if outputs is None:
                 outputs = torch.zeros(len(inputs), output_BHK.shape[2], device=inputs.device)
-                state = self.rule.start(len(inputs), output_BHK.shape[2], inputs.device)
-            outcome, state = self.rule.step(t, output_BHK, state)
+                state = rule.start(len(inputs), output_BHK.shape[2], inputs.device)
+            outcome, state = rule.step(t, output_BHK, state)
             outputs[running] = outcome.mean_BK
             members_used[running] = t + 1
             trace[running, t] = outcome.score_B

@@ -251,7 +251,7 @@ class IreneRegressor(RegressorMixin, _Ensemble):  # type: ignore[misc]  # scikit
 def _on_cpu(predictor: Cascade | Mixture) -> Cascade | Mixture:
     """A copy of the predictor with everything on the CPU."""
     other = copy.deepcopy(predictor)
-    decides = other.rule.policy if isinstance(other, Cascade) else other.gate
+    decides = other.policy if isinstance(other, Cascade) else other.gate
     for module in (*other.members, decides):
         if isinstance(module, nn.Module):
             module.cpu()

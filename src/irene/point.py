@@ -14,7 +14,7 @@ from torch import Tensor
 from irene.cascade import Cascade
 from irene.errors import CalibrationError, DataError, first_line
 from irene.halting import registry
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.models.adapters import as_members
 from irene.run_manifest import now
@@ -36,7 +36,7 @@ class OperatingPoint:
 
     name: str
     task: Task
-    policy: Policy
+    policy: Stopper
     aggregation: Aggregation
     members: tuple[int, ...]  # which members of the bank are used, in order
     asked: dict[str, Any]  # for example {"cost": 1.3, "unit": "members"}

@@ -35,7 +35,7 @@ from irene.devices import pick_device
 from irene.errors import OptionError, RunError
 from irene.files import locked, write_atomically, write_json
 from irene.halting import registry
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.mixture import Mixture
 from irene.models import Member, MemberSpec, build
@@ -158,7 +158,7 @@ class Run:
         """The members that irene trained, on the CPU, in evaluation mode."""
         return [self._load_member(entry) for entry in self.manifest["members"]]
 
-    def policy(self) -> Policy:
+    def policy(self) -> Stopper:
         """The policy the run was trained with."""
         entry = self.manifest["policy"]
         tensors = self._tensors(entry) if "file" in entry else None
@@ -177,7 +177,7 @@ class Run:
         return Mixture(members, gate, top=entry["top"], costs=self.costs, task=self.task)
 
     def cascade(
-        self, device: str | torch.device = "cpu", *, policy: Policy | None = None, point: str | None = None
+        self, device: str | torch.device = "cpu", *, policy: Stopper | None = None, point: str | None = None
     ) -> Cascade:
         """The cascade of the members, at an operating point, by another policy, or by the run's own."""
         if "gate" in self.manifest:
@@ -271,7 +271,7 @@ class Run:
         entry = {**self._save_module(self._unnamed("gate.safetensors"), gate), **_about(gate)}
         self.manifest["gate"] = {**entry, "top": top, "cost": cost.to_dict()}
 
-    def save_policy(self, policy: Policy) -> None:
+    def save_policy(self, policy: Stopper) -> None:
         """Set the policy and write its tensors if it has any."""
         entry = registry.describe(policy)
         if policy.state_dict():

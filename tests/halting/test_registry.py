@@ -16,12 +16,12 @@ from irene.errors import OptionError
 from irene.files import as_json
 from irene.halting import registry
 from irene.halting.policies import Margin
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 
 GIVEN: dict[str, Any] = {"steps": 3, "costs": [1.0, 2.0, 3.0]}
 
 
-def make(name: str) -> Policy:
+def make(name: str) -> Stopper:
     """A policy of this name with unlikely weights, so that none is left out unnoticed."""
     kind = registry.POLICIES[name]
     needed = {key: GIVEN[key] for key in inspect.signature(kind).parameters if key in GIVEN}

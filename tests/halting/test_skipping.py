@@ -10,8 +10,11 @@ import torch
 from torch import Tensor
 
 from irene.bank import Bank
+from irene.calibration.fit import fit_policy
+from irene.calibration.selection import fit_named
 from irene.cascade import Cascade
 from irene.errors import OptionError
+from irene.halting.policy import Policy
 from irene.halting.registry import describe, restore
 from irene.halting.rule import Aggregation, Rule
 from irene.halting.skipping import Router, predict
@@ -124,10 +127,18 @@ def test_a_cascade_with_a_router_lets_it_choose(
     assert len(Cascade(table_members(bank), router).predict(sample_numbers(0))) == 0
 
 
-def test_cannot_be_asked_for_a_score_in_a_fixed_order(bank: Bank, router: Router) -> None:
-    rule = Rule(router, MEAN, "classification")
+def test_there_is_no_rule_for_members_in_a_fixed_order(bank: Bank, router: Router) -> None:
+    assert not isinstance(router, Policy)
     with pytest.raises(OptionError, match="chooses the next member"):
-        rule.step(0, bank.outputs[:, 0], rule.start(len(bank), 4, bank.outputs.device))
+        Rule.of(router, MEAN, "classification")
+    with pytest.raises(OptionError, match="the skipping policy chooses the next member"):
+        _ = Cascade([lambda x: x] * 4, router).rule
+
+
+def test_threshold_alone_is_set_on_a_fitted_router(bank: Bank, router: Router) -> None:
+    point = fit_policy(bank, router, cost=1.5, aggregation=MEAN)
+    assert isinstance(point.policy, Router)
+    assert point.expected["cost"] == pytest.approx(1.5, abs=0.05)
 
 
 def test_very_many_members_are_refused() -> None:
@@ -148,3 +159,10 @@ def test_values_have_no_margin_to_route_by(make_bank: Callable[..., Bank]) -> No
         bank.replay(router)
     with pytest.raises(OptionError, match="needs class probabilities"):
         Cascade([lambda x: x] * 3, router, task="regression").predict(torch.zeros(2, 4))
+    with pytest.raises(OptionError, match="the skipping policy needs class probabilities"):
+        fit_named("skipping", bank, Aggregation.equal(3), "members")
+
+
+def test_outputs_of_other_members_than_are_averaged_are_refused(bank: Bank, router: Router) -> None:
+    with pytest.raises(OptionError, match="the rule is for 3 members and the outputs are of 4"):
+        bank.replay(router, Aggregation.equal(3))

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from irene.cascade import Cascade
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.halting.registry import POLICIES
 from irene.halting.rule import Aggregation
 from irene.halting.trajectory import trajectory
@@ -78,7 +78,7 @@ class Case:
         return self.cascade.members
 
 
-def make_policy(name: str, steps: int, task: Task, seed: int) -> Policy:
+def make_policy(name: str, steps: int, task: Task, seed: int) -> Stopper:
     """A policy of this name; a learned one with random weights."""
     options: dict[str, Any] = {"steps": steps} if name in ("change", "cost-to-go") else {}
     if name in ("selector", "cost-to-go"):

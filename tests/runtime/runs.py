@@ -22,7 +22,7 @@ from irene.halting.policies import (
     Spread,
     Window,
 )
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
 from irene.halting.skipping import Router
@@ -35,14 +35,14 @@ AGGREGATION = Aggregation((1.0, 0.5, 2.0), (1.5, 0.8, 1.0))
 COSTS = (Cost(flops=1.0), Cost(flops=2.0), Cost(flops=4.0))
 
 
-def every_policy(bank: Bank) -> dict[str, Policy]:
+def every_policy(bank: Bank) -> dict[str, Stopper]:
     """One of each registered policy that the task allows, fitted if it learns, with a threshold of the middle."""
     classes = bank.task == "classification"
     costs_T = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
     selector = Selector(task=bank.task)
     for parameter in selector.parameters():
         torch.nn.init.uniform_(parameter, -1, 1)
-    found: list[Policy] = [Never(), selector]
+    found: list[Stopper] = [Never(), selector]
     found.append(CostToGo.fit(bank.outputs, bank.targets, AGGREGATION, costs_T, task=bank.task))
     if classes:
         found += [Confidence(), Margin(), Entropy(), Agreement(), Patience(), Window(width=2)]
@@ -63,7 +63,7 @@ def make_members(data: Data, heads: int = 2) -> list[Member]:
     return [build(spec, seed=seed).eval() for seed in range(3)]
 
 
-def write_run(path: Path, data: Data, policy: Policy, members: list[Member]) -> Run:
+def write_run(path: Path, data: Data, policy: Stopper, members: list[Member]) -> Run:
     """A finished run on some data, with a point for every policy."""
     splits = split(data, seed=0)
     about = {**splits.record, "classes": list(data.classes), "shape": list(data.shape)}

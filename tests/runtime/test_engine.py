@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from irene.cascade import Cascade
 from irene.errors import OptionError
 from irene.halting.policies import Confidence, Margin, Never, Oracle
-from irene.halting.policy import Policy, State, Step
+from irene.halting.policy import Policy, State, Step, Stopper
 from irene.halting.skipping import Router
 from irene.mixture import Mixture
 from irene.models import MemberSpec, build
@@ -529,7 +529,7 @@ def test_a_policy_may_not_grow_its_memory() -> None:
         (Oracle(torch.zeros(3)), "the oracle knows the labels of one batch"),
     ],
 )
-def test_policies_that_no_engine_can_run(policy: Policy, words: str) -> None:
+def test_policies_that_no_engine_can_run(policy: Stopper, words: str) -> None:
     with pytest.raises(OptionError, match=words):
         Engine(Cascade(mlps(2), policy), torch.zeros(1, 5))
 

@@ -25,7 +25,7 @@ from irene.cascade import Cascade
 from irene.data import Data
 from irene.errors import OptionError, RunError
 from irene.halting.policies import Margin, Random, Spread
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.halting.registry import POLICIES
 from irene.halting.rule import Aggregation
 from irene.imported import import_members
@@ -105,7 +105,7 @@ def test_every_registered_policy_is_tried(make_bank: Callable[..., Bank]) -> Non
     assert {*load_irene.SCORES, "skipping"} == tried
 
 
-def in_numpy(policy: Policy, bank: Bank, aggregation: Aggregation, folder: Path) -> load_irene.Cascade:
+def in_numpy(policy: Stopper, bank: Bank, aggregation: Aggregation, folder: Path) -> load_irene.Cascade:
     """The loader's cascade over members that look their answers up."""
     point = replace(as_trained(policy, aggregation, bank.task), members=(0, 1, 2))
     manifest = {

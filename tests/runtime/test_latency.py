@@ -1,6 +1,8 @@
-"""What members cost one sample at a time, by a clock that only they move."""
+"""What members cost one sample at a time, by a clock that only they and policies move."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import pytest
 import torch
@@ -8,18 +10,20 @@ from torch import Tensor
 
 from irene.cascade import Cascade
 from irene.errors import OptionError
-from irene.halting.policies import Margin, Spread
-from irene.halting.policy import Policy
+from irene.halting.policies import Margin, Never, Spread, plain_policy
+from irene.halting.policy import Policy, State, Step, Stopper
 from irene.halting.selector import Selector
+from irene.halting.skipping import Router
 from irene.runtime import latency
 from irene.runtime.latency import measure_latency
 from irene.types import Cost, Task
 
 SAMPLE = torch.zeros(1, 5)
+THOUGHT = 0.0005  # seconds that a policy takes at each step, where it takes any
 
 
 class Clock:
-    """Seconds that pass while a member runs, and at no other time."""
+    """Seconds that pass while a member runs or a policy thinks, and at no other time."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -59,6 +63,38 @@ def test_each_member_delays_the_answer_by_its_time(clock: Clock, policy: Policy 
     found = measure_latency(Cascade(members, policy, costs=costs), SAMPLE)
     assert [cost.ms for cost in found] == pytest.approx([1.0, 4.0, 2.0])
     assert [cost.flops for cost in found] == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_the_time_of_the_policy_is_a_part_of_it(clock: Clock, task: Task) -> None:
+    class Thinking(Policy):
+        name: ClassVar[str] = "thinking"
+
+        def score(self, step: Step, state: State) -> tuple[Tensor, State]:
+            clock.now += THOUGHT
+            return step.mean_BK[:, 0], state
+
+    found = measure_latency(Cascade([clock.member(ms) for ms in (1.0, 4.0)], Thinking(0.5), task=task), SAMPLE)
+    assert [cost.ms for cost in found] == pytest.approx([1.5, 4.5])
+
+
+@pytest.mark.parametrize(
+    ("policy", "task"),
+    [(Never(), "classification"), (Router(costs=(1.0, 1.0)), "classification"), (Never(), "regression")],
+)
+def test_where_no_policy_asks_in_order_the_time_of_a_plain_one_is_a_part_of_it(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, policy: Stopper, task: Task
+) -> None:
+    plain = type(plain_policy(task))
+    score = plain.score
+
+    def thinking(self: Policy, step: Step, state: State) -> tuple[Tensor, State]:
+        clock.now += THOUGHT
+        return score(self, step, state)
+
+    monkeypatch.setattr(plain, "score", thinking)
+    found = measure_latency(Cascade([clock.member(ms) for ms in (1.0, 4.0)], policy, task=task), SAMPLE)
+    assert [cost.ms for cost in found] == pytest.approx([1.5, 4.5])
 
 
 def test_values_are_timed_too(clock: Clock) -> None:

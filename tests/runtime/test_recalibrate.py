@@ -15,7 +15,7 @@ from irene.calibration.selection import Fitted, Fitter, Learner
 from irene.errors import CalibrationError
 from irene.files import as_json
 from irene.halting.policies import Margin, Never, Spread
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
 from irene.point import OperatingPoint
@@ -32,7 +32,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "p99 of two": {"p99": 5.0},
     "risk": {"risk": 0.05, "confidence": 0.8},
 }
-POLICIES: dict[str, str | Policy | Fitter] = {
+POLICIES: dict[str, str | Stopper | Fitter] = {
     **{name: name for name in ("margin", "agreement", "auto", "change", "cost-to-go", "skipping")},
     "given": Margin(),
     "selector": selector_fitter(epochs=1),

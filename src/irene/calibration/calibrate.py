@@ -15,9 +15,8 @@ from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.targets import Target
 from irene.data.fingerprint import tensor_digest
 from irene.errors import CalibrationError
-from irene.halting.policy import Policy
+from irene.halting.policy import Policy, Stopper
 from irene.halting.rule import Aggregation
-from irene.halting.skipping import Router
 from irene.halting.trajectory import first_scores
 from irene.point import OperatingPoint
 from irene.types import cost_vector
@@ -27,7 +26,7 @@ _SCORES_KEPT = 4096
 
 def calibrate(
     bank: Bank,
-    policy: Policy,
+    policy: Stopper,
     aggregation: Aggregation,
     target: Target,
     *,
@@ -91,7 +90,7 @@ def _index(curve: Frontier, target: Target) -> int:
 
 
 def _within_latency(
-    bank: Bank, policy: Policy, aggregation: Aggregation, target: Target, asked: float
+    bank: Bank, policy: Stopper, aggregation: Aggregation, target: Target, asked: float
 ) -> tuple[Frontier, int]:
     """The most accurate, then cheapest, threshold within the latency, with all members or with as many as fit.
 
@@ -99,7 +98,7 @@ def _within_latency(
     """
     ms_T = cost_vector(bank.costs, "ms")
     depths = [bank.steps]
-    if not isinstance(policy, Router):
+    if isinstance(policy, Policy):  # members in order: the last ones may be left out
         fitting = int((ms_T.cumsum(0) <= asked).sum())
         depths += [fitting] if 0 < fitting < bank.steps else []
     found: list[tuple[float, float, int, Frontier]] = []

@@ -20,7 +20,7 @@ from irene.calibration.selection import (
 from irene.calibration.targets import Target
 from irene.calibration.weights import Weights, fit_aggregation
 from irene.errors import CalibrationError
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.point import OperatingPoint
 from irene.types import CostUnit
@@ -32,7 +32,7 @@ _FIT_SHARE = 0.4  # of the samples, when a promise must be made with samples not
 
 def fit_policy(
     bank: Bank,
-    policy: str | Policy | Fitter = "auto",
+    policy: str | Stopper | Fitter = "auto",
     *,
     cost: float | None = None,
     unit: CostUnit = "members",
@@ -77,7 +77,7 @@ def fit_policy(
         raise CalibrationError(
             f"{len(bank)} samples are too few to calibrate on, expected {FEWEST} or more: hold out or bring more"
         )
-    if isinstance(policy, Policy):
+    if isinstance(policy, Stopper):
         mean = aggregation or Aggregation.equal(bank.steps)
         return calibrate(bank, policy, mean, target, name=name, why=f"{policy.name}: as given, threshold set")
 

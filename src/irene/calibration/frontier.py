@@ -10,7 +10,7 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.halting.policies import Never
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.halting.quality import quality
 from irene.halting.rule import Aggregation
 from irene.halting.trajectory import Trajectory, nearest
@@ -80,7 +80,7 @@ class Frontier:
 
 
 def frontier(
-    bank: Bank, policy: Policy, aggregation: Aggregation, unit: CostUnit = "members", *, depth: int | None = None
+    bank: Bank, policy: Stopper, aggregation: Aggregation, unit: CostUnit = "members", *, depth: int | None = None
 ) -> Frontier:
     """Follow a policy over a bank; with `depth` only the first members are used, against the whole ensemble."""
     full_N = None

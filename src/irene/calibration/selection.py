@@ -15,7 +15,7 @@ from irene.calibration.targets import Target
 from irene.errors import OptionError
 from irene.halting.change import ChangePredictor
 from irene.halting.cost_to_go import CostToGo
-from irene.halting.policy import Policy, needs_classes
+from irene.halting.policy import Stopper, needs_classes
 from irene.halting.registry import policy_class
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
@@ -23,7 +23,7 @@ from irene.halting.skipping import Router
 from irene.types import CostUnit, Task, cost_vector
 
 Averaging = Callable[[Bank], Aggregation]  # fits the mean of the members on a bank
-Fitter = Callable[[Bank, Aggregation, CostUnit], Policy]  # fits a policy on a bank, its threshold yet to be set
+Fitter = Callable[[Bank, Aggregation, CostUnit], Stopper]  # fits a policy on a bank, its threshold yet to be set
 LEARNED_FROM = 2000  # with fewer samples a learned policy can lose more than it gains
 FOLDS = 5
 # The first is the one to beat: it is kept unless another is better by more than a standard error.
@@ -36,7 +36,7 @@ CANDIDATES: dict[Task, tuple[str, ...]] = {
 class Fitted(NamedTuple):
     """A policy that was fitted elsewhere, with the mean it was fitted for."""
 
-    policy: Policy
+    policy: Stopper
     aggregation: Aggregation
 
     @property
@@ -66,22 +66,19 @@ def fitter_of(policy: str | Fitter) -> Fitter:
     return partial(fit_named, policy) if isinstance(policy, str) else policy
 
 
-def fit_named(name: str, bank: Bank, aggregation: Aggregation, unit: CostUnit) -> Policy:
+def fit_named(name: str, bank: Bank, aggregation: Aggregation, unit: CostUnit) -> Stopper:
     """The policy of that name, fitted on the bank if it learns anything; its threshold is yet to be set."""
     kind = policy_class(name)
     if issubclass(kind, Selector):
         raise OptionError(
             "a selector is trained with its members: pass the trained one, or irene.training.afterwards.selector_fitter"
         )
-    if issubclass(kind, CostToGo):
+    if issubclass(kind, CostToGo | Router):
         costs_T = cost_vector(bank.costs, unit)
         return kind.fit(bank.outputs, bank.targets, aggregation, costs_T, task=bank.task)
-    if issubclass(kind, ChangePredictor | Router):
-        needs_classes(name, bank.task)
     if issubclass(kind, ChangePredictor):
+        needs_classes(name, bank.task)
         return kind.fit(bank.outputs, aggregation)
-    if issubclass(kind, Router):
-        return kind.fit(bank.outputs, bank.targets, aggregation, cost_vector(bank.costs, unit))
     return kind(0.0)
 
 

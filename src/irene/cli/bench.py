@@ -81,7 +81,7 @@ def bench(
         given = run.cascade(picked, point=point)
         inputs = benching.noise_for(given, tuple(run.manifest["data"]["shape"]), 64 if quick else 1024, picked)
         cascade = benching.at_cost(able_to_cost(given, target), inputs, target)
-        policy = cascade.rule.policy.name
+        policy = cascade.policy.name
         skipped: dict[str, str] = {}
 
         def say(words: str) -> None:
@@ -95,7 +95,7 @@ def bench(
             say(f"{row['backend']}, batch {row['batch']}, {row['mode']}: {row['ms']:.3g} ms")
 
         say(plan(options))
-        if policy != given.rule.policy.name:
+        if policy != given.policy.name:
             say(f"the run never stops early, so for --cost {target:g} the {policy} policy stops its samples")
         elif policy == "never":
             say("the run never stops early: --cost or --point shows what stopping saves")

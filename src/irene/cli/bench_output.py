@@ -12,15 +12,13 @@ from torch import Tensor
 from irene.cascade import Cascade
 from irene.errors import OptionError
 from irene.files import check_writable, write_atomically
-from irene.halting.policies import Margin, Never, Spread
-from irene.halting.policy import Policy
+from irene.halting.policies import Never, plain_policy
 from irene.pictures import rendered
 from irene.run import Run
 from irene.runtime.backend import parse_backend
 from irene.runtime.bench import BenchOptions, Mode, Row
 from irene.runtime.bench_picture import bench_picture, growth_picture
 from irene.runtime.growth import MEMBERS, growth
-from irene.types import Task
 
 FORMATS = (".svg", ".png", ".pdf")
 OFF_TARGET = 0.15  # members
@@ -61,23 +59,17 @@ def able_to_cost(cascade: Cascade, cost: float) -> Cascade:
     """The cascade, with another policy where its own stops no sample and `cost` asks that some stop."""
     if cost > len(cascade.members):
         raise OptionError(f"--cost is from 1 to the {len(cascade.members)} members of the run, got {cost:g}")
-    rule = cascade.rule
-    if not isinstance(rule.policy, Never) or cost == len(cascade.members):
+    if not isinstance(cascade.policy, Never) or cost == len(cascade.members):
         return cascade
-    policy = _takes_any_members(cascade.task)
-    return Cascade(cascade.members, policy, aggregation=rule.aggregation, costs=cascade.costs, task=cascade.task)
+    return cascade.stopped_by(plain_policy(cascade.task))
 
 
 def growth_of(cascade: Cascade, inputs: Tensor, cost: float, *, quick: bool) -> list[Row]:
     """Time against members and samples, with a policy that takes any number of members."""
-    policy = _takes_any_members(cascade.task)
+    policy = plain_policy(cascade.task)
     bucket = 16 if quick else 256
     counts = MEMBERS[:3] if quick else MEMBERS
     return growth(cascade.members, policy, inputs, bucket=bucket, cost=cost, counts=counts, task=cascade.task)
-
-
-def _takes_any_members(task: Task) -> Policy:
-    return Margin() if task == "classification" else Spread()
 
 
 def row_table(rows: Sequence[Row]) -> Table:

@@ -16,7 +16,7 @@ from irene.cascade import Cascade
 from irene.cli.inputs import Rows, read_rows
 from irene.data.images import is_image
 from irene.errors import OptionError
-from irene.halting.skipping import Router
+from irene.halting.policy import Policy
 from irene.models import Member
 from irene.run import Run
 from irene.runtime.backend import parse_backend
@@ -55,13 +55,13 @@ class Answers:
         self.bucket = bucket
         self._predictor = predictor = run.predictor(device, point=point)
         self._cascade: Cascade | None = None  # what the engine can run: members that have an order
-        if isinstance(predictor, Cascade) and not isinstance(predictor.rule.policy, Router):
+        if isinstance(predictor, Cascade) and isinstance(predictor.policy, Policy):
             self._cascade = predictor
         self._backend, self._precision = parse_backend(backend)
         if self._precision == "int8":
             raise OptionError("in int8 thresholds shift and have to be calibrated again: use irene export --int8")
         if self._cascade is None and backend != "eager":
-            whose = f"{predictor.rule.policy.name} policy" if isinstance(predictor, Cascade) else "gate"
+            whose = f"{predictor.policy.name} policy" if isinstance(predictor, Cascade) else "gate"
             raise OptionError(
                 f"the {whose} of {point or run.path} picks the members of each sample, so they have no order: they run "
                 f"on the eager backend alone, got {backend}"

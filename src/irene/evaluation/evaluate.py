@@ -16,7 +16,7 @@ from irene.calibration import frontier as calibration
 from irene.data import Data, Loader
 from irene.errors import DataError
 from irene.evaluation.banks import as_run_expects, unseen_samples
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.run import Run
 from irene.types import Prediction, Task
 
@@ -105,7 +105,7 @@ def quality_name(task: Task) -> str:
 
 
 def frontier(
-    evaluation: Evaluation, policy: Policy | None = None, *, most: int = 200
+    evaluation: Evaluation, policy: Stopper | None = None, *, most: int = 200
 ) -> tuple[list[float], list[float]]:
     """Cost in members and quality at every threshold of a policy: the run's own unless another is given."""
     run = evaluation.run

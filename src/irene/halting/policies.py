@@ -10,6 +10,7 @@ from torch import Tensor
 
 from irene.errors import OptionError
 from irene.halting.policy import Policy, State, Step, needs_classes
+from irene.types import Task
 
 
 def top_two_margin(probs_BK: Tensor) -> Tensor:
@@ -220,3 +221,8 @@ class Oracle(Policy):
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
         needs_classes(self.name, step.task)
         return (step.mean_BK.argmax(1) == state["labels"]).to(step.mean_BK.dtype), state
+
+
+def plain_policy(task: Task) -> Policy:
+    """A policy that looks at every answer, can stop anywhere and needs no fitting: margin, and spread for values."""
+    return Margin() if task == "classification" else Spread()

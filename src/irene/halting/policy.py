@@ -1,4 +1,4 @@
-"""What a halting policy is: the outputs so far in, a halting score per sample out."""
+"""What stops a sample: a score and a threshold; a policy gives scores to the outputs of members that run in order."""
 
 from __future__ import annotations
 
@@ -36,12 +36,11 @@ def needs_classes(policy: str, task: Task) -> None:
         )
 
 
-class Policy(nn.Module, ABC):
-    """Gives each sample a halting score at each step; a sample stops once its score reaches `threshold`.
+class Stopper(nn.Module, ABC):
+    """Stops a sample once its halting score reaches `threshold`.
 
-    A score says how ready a sample is to stop: higher is readier. Subclasses implement `score`, and `start`
-    when they remember something between steps. Policies are deterministic, and treat every sample by itself:
-    the score of a sample does not depend on which others are in its batch.
+    A score says how ready a sample is to stop: higher is readier. Where it comes from differs: a `Policy` scores
+    members that run in order, a `Router` also says which member runs next.
     """
 
     name: ClassVar[str]
@@ -52,20 +51,12 @@ class Policy(nn.Module, ABC):
         if math.isnan(self.threshold):
             raise OptionError("a threshold must be a number that scores can reach, got NaN")
 
-    def start(self, batch: int, steps: int, device: torch.device) -> State:
-        """The memory of `batch` samples before the first step."""
-        return {}
-
-    @abstractmethod
-    def score(self, step: Step, state: State) -> tuple[Tensor, State]:
-        """(B,) halting scores after this step, and the updated memory."""
-
     def options(self) -> dict[str, Any]:
         """The constructor's arguments as JSON values, `threshold` aside."""
         return {}
 
     def at(self, threshold: float) -> Self:
-        """A copy of this policy with another threshold, which shares no tensor with it."""
+        """A copy with another threshold, which shares no tensor with this one."""
         other = copy.deepcopy(self)
         other.threshold = float(threshold)
         return other
@@ -74,3 +65,19 @@ class Policy(nn.Module, ABC):
         """As it may be constructed; what was learned is not shown."""
         options = [f"{name}={value!r}" for name, value in self.options().items()]
         return f"{type(self).__name__}({', '.join([repr(self.threshold), *options])})"
+
+
+class Policy(Stopper, ABC):
+    """Gives each sample a halting score after each member; members run in order, the first, the second, and so on.
+
+    Subclasses implement `score`, and `start` when they remember something between steps. Policies are deterministic,
+    and treat every sample by itself: the score of a sample does not depend on which others are in its batch.
+    """
+
+    def start(self, batch: int, steps: int, device: torch.device) -> State:
+        """The memory of `batch` samples before the first step."""
+        return {}
+
+    @abstractmethod
+    def score(self, step: Step, state: State) -> tuple[Tensor, State]:
+        """(B,) halting scores after this step, and the updated memory."""

@@ -21,12 +21,12 @@ from irene.halting.policies import (
     Spread,
     Window,
 )
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.halting.selector import Selector
 from irene.halting.skipping import Router
 from irene.models.names import near
 
-POLICIES: dict[str, type[Policy]] = {
+POLICIES: dict[str, type[Stopper]] = {
     policy.name: policy
     for policy in (
         Never,
@@ -46,20 +46,20 @@ POLICIES: dict[str, type[Policy]] = {
 }
 
 
-def describe(policy: Policy) -> dict[str, Any]:
+def describe(policy: Stopper) -> dict[str, Any]:
     """A policy as JSON values; its tensors, if it has any, are its `state_dict`."""
     threshold = policy.threshold if math.isfinite(policy.threshold) else str(policy.threshold)  # JSON has no inf
     return {"name": policy.name, "threshold": threshold, "options": policy.options()}
 
 
-def policy_class(name: str) -> type[Policy]:
+def policy_class(name: str) -> type[Stopper]:
     """The policy of that name; an error that names those near it if there is none."""
     if name not in POLICIES:
         raise OptionError(f"unknown policy {name!r}{near(name, POLICIES)} (there are: {', '.join(sorted(POLICIES))})")
     return POLICIES[name]
 
 
-def restore(description: dict[str, Any], tensors: dict[str, Tensor] | None = None) -> Policy:
+def restore(description: dict[str, Any], tensors: dict[str, Tensor] | None = None) -> Stopper:
     """The policy that `describe` wrote down."""
     policy = policy_class(description["name"])(description["threshold"], **description["options"])
     policy.load_state_dict(tensors or {})

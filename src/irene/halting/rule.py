@@ -1,4 +1,4 @@
-"""The one step of every cascade: aggregate the new member's output, score it, decide who stops.
+"""The one step of members in order: aggregate the new member's output, score it, decide who stops.
 
 The plain loop, the replay of a bank and the engines all call `Rule.step`; the exported loader repeats it in numpy.
 """
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from irene.errors import OptionError
-from irene.halting.policy import Policy, State, Step
+from irene.halting.policy import Policy, State, Step, Stopper
 from irene.types import Task, not_finite
 
 
@@ -82,11 +82,21 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Rule:
-    """A policy, an aggregation and the task: all that decides when a sample stops."""
+    """A policy, an aggregation and the task: all that decides when a sample stops, where members run in order."""
 
     policy: Policy
     aggregation: Aggregation
     task: Task
+
+    @classmethod
+    def of(cls, stopper: Stopper, aggregation: Aggregation, task: Task) -> Rule:
+        """The rule of a policy; whatever has no order of members is refused."""
+        if not isinstance(stopper, Policy):
+            raise OptionError(
+                f"the {stopper.name} policy chooses the next member of each sample, so it cannot run members in a "
+                "fixed order: use Cascade.predict, or replay it on a bank"
+            )
+        return cls(stopper, aggregation, task)
 
     @property
     def steps(self) -> int:

@@ -1,4 +1,4 @@
-"""Skipping: a policy that also chooses which member runs next, for each sample by itself.
+"""Skipping: stopping that also chooses which member runs next, for each sample by itself.
 
 In the spirit of cascade routing (arXiv 2410.10347): from what the members run so far answered, estimate what each
 larger set of members would gain, go for the set that gains most per cost, and stop when even that is not worth it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, final
 
 import torch
 from torch import Tensor
@@ -16,10 +16,10 @@ from torch import Tensor
 from irene.errors import OptionError
 from irene.halting.linear import least_squares
 from irene.halting.policies import relative_entropy_score, top_two_margin
-from irene.halting.policy import Policy, State, Step
+from irene.halting.policy import State, Stopper, needs_classes
 from irene.halting.rule import Aggregation, sound_scores
 from irene.models.member import as_heads
-from irene.types import Prediction
+from irene.types import Prediction, Task
 
 _MOST_MEMBERS = 8  # the estimates are a table over pairs of sets
 _FEATURES = 4
@@ -34,12 +34,13 @@ class Choice:
     next_B: Tensor  # the member to run if the sample goes on
 
 
-class Router(Policy):
+@final
+class Router(Stopper):
     """Runs the most promising member next, sample by sample, and stops when the promise is not worth its cost.
 
     A set of members is a number whose bit i stands for member i. The score is minus the largest expected gain per
     cost of any larger set, so the threshold is minus the price of a unit of cost. The way of a sample through the
-    members does not depend on the threshold, only its end does: so a router is calibrated like any other policy.
+    members does not depend on the threshold, only its end does: so a router is calibrated as policies are.
     """
 
     name: ClassVar[str] = "skipping"
@@ -77,11 +78,12 @@ class Router(Policy):
         aggregation: Aggregation,
         costs_T: Tensor,
         *,
+        task: Task = "classification",
         first: int | None = None,
     ) -> Self:
         """Learn from saved outputs of all members; samples start at member `first`, else at the cheapest."""
         router = cls(costs=costs_T.tolist(), first=int(costs_T.argmin()) if first is None else first)
-        router.check(outputs_NTHK.shape[1], aggregation)
+        router.check(outputs_NTHK.shape[1], aggregation, task)
         samples, device = len(labels_N), outputs_NTHK.device
         right_NS = torch.zeros(samples, len(router.bias_SS), dtype=torch.float64, device=device)
         seen: dict[int, Tensor] = {}
@@ -99,14 +101,9 @@ class Router(Policy):
             router.bias_SS[code] = bias_S
         return router
 
-    def score(self, step: Step, state: State) -> tuple[Tensor, State]:
-        raise OptionError(
-            "the skipping policy chooses the next member of each sample, so it cannot run members in a fixed order: "
-            "use Cascade.predict, or replay it on a bank"
-        )
-
-    def check(self, members: int, aggregation: Aggregation) -> None:
-        """Refuse members that this router does not know, or that would count for nothing when they run alone."""
+    def check(self, members: int, aggregation: Aggregation, task: Task) -> None:
+        """Refuse values, members that this router does not know, and those that count for nothing when alone."""
+        needs_classes(self.name, task)
         if members != len(self.costs):
             raise OptionError(f"this router was fitted for {len(self.costs)} members, got {members}: fit it again")
         if min(aggregation.weights) <= 0:
@@ -157,10 +154,10 @@ def _features(mean_BK: Tensor, votes_BT: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def follow(router: Router, aggregation: Aggregation, outputs_NTHK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def follow(router: Router, aggregation: Aggregation, task: Task, outputs_NTHK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(N, T) scores, (N, T, K) running answers and (N, T) members of every step, had no sample stopped."""
     samples, steps, _, width = outputs_NTHK.shape
-    router.check(steps, aggregation)
+    router.check(steps, aggregation, task)
     rows_N = torch.arange(samples, device=outputs_NTHK.device)
     member_N = torch.full_like(rows_N, router.first)
     state = router.begin(samples, width, outputs_NTHK.device)
@@ -176,10 +173,15 @@ def follow(router: Router, aggregation: Aggregation, outputs_NTHK: Tensor) -> tu
 
 @torch.no_grad()
 def predict(
-    members: Sequence[Callable[[Tensor], Tensor]], router: Router, aggregation: Aggregation, inputs: Tensor
+    members: Sequence[Callable[[Tensor], Tensor]],
+    router: Router,
+    aggregation: Aggregation,
+    inputs: Tensor,
+    *,
+    task: Task = "classification",
 ) -> Prediction:
     """Answer a batch: at each step, samples are grouped by the member the router chose for them."""
-    router.check(len(members), aggregation)
+    router.check(len(members), aggregation, task)
     device = inputs.device
     running = torch.arange(len(inputs), device=device)  # rows that have not stopped
     member_B = torch.full_like(running, router.first)
@@ -208,4 +210,4 @@ def predict(
             break
         state = {key: value[going] for key, value in state.items()}
     assert outputs is not None  # there is at least one member
-    return Prediction("classification", outputs, members_used, trace)
+    return Prediction(task, outputs, members_used, trace)

@@ -1,4 +1,4 @@
-"""What a rule does at every step, had no sample stopped: computed once, it answers for every threshold."""
+"""What happens at every step, had no sample stopped: computed once, it answers for every threshold."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from irene.errors import OptionError
-from irene.halting.policy import needs_classes
-from irene.halting.rule import Rule
-from irene.halting.skipping import Router, follow
+from irene.halting import skipping
+from irene.halting.policy import Stopper
+from irene.halting.rule import Aggregation, Rule
 from irene.types import Prediction, Task
 
 
@@ -112,11 +112,7 @@ def nearest(costs_M: Tensor, asked: float) -> int:
 def trajectory(rule: Rule, outputs_NTHK: Tensor) -> Trajectory:
     """Follow a rule over saved member outputs without stopping anybody."""
     samples, steps, _, width = outputs_NTHK.shape
-    if steps != rule.steps:
-        raise OptionError(f"the rule is for {rule.steps} members and the outputs are of {steps}")
-    if isinstance(rule.policy, Router):
-        needs_classes(rule.policy.name, rule.task)
-        return Trajectory(rule.task, *follow(rule.policy, rule.aggregation, outputs_NTHK))
+    _check_members(rule.aggregation, steps)
     state = rule.start(samples, width, outputs_NTHK.device)
     scores, means = [], []
     for t in range(steps):
@@ -124,3 +120,17 @@ def trajectory(rule: Rule, outputs_NTHK: Tensor) -> Trajectory:
         scores.append(outcome.score_B)
         means.append(outcome.mean_BK)
     return Trajectory(rule.task, torch.stack(scores, 1), torch.stack(means, 1))
+
+
+def follow(stopper: Stopper, aggregation: Aggregation, task: Task, outputs_NTHK: Tensor) -> Trajectory:
+    """Follow a policy or a router over saved member outputs without stopping anybody."""
+    if isinstance(stopper, skipping.Router):
+        _check_members(aggregation, outputs_NTHK.shape[1])
+        return Trajectory(task, *skipping.follow(stopper, aggregation, task, outputs_NTHK))
+    return trajectory(Rule.of(stopper, aggregation, task), outputs_NTHK)
+
+
+def _check_members(aggregation: Aggregation, steps: int) -> None:
+    expected = len(aggregation.weights)
+    if steps != expected:
+        raise OptionError(f"the rule is for {expected} members and the outputs are of {steps}")

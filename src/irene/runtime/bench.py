@@ -16,9 +16,7 @@ from torch import Tensor
 
 from irene.cascade import Cascade
 from irene.errors import IreneError, OptionError, first_line
-from irene.halting.policy import Policy
-from irene.halting.rule import Rule
-from irene.halting.trajectory import nearest, trajectory
+from irene.halting.trajectory import follow, nearest
 from irene.models.member import as_heads
 from irene.models.onnx_file import OnnxFile
 from irene.runtime.backend import Backend, installed_backends, load_backends
@@ -114,12 +112,10 @@ def default_backends(device: torch.device) -> tuple[str, ...]:
 def at_cost(cascade: Cascade, inputs: Tensor, cost: float) -> Cascade:
     """The same cascade with the threshold at which it uses about `cost` members a sample on these inputs."""
     outputs_NTHK = torch.stack([_outputs(member, inputs) for member in cascade.members], 1)
-    rule = cascade.rule
-    way = trajectory(rule, outputs_NTHK)
+    way = follow(cascade.policy, cascade.aggregation, cascade.task, outputs_NTHK)
     cuts_M = way.cuts()
     costs_M = way.sweep(cuts_M, way.costs(torch.ones(way.steps, device=inputs.device)))
-    policy: Policy = rule.policy.at(float(cuts_M[nearest(costs_M, cost)]))
-    return Cascade(cascade.members, policy, aggregation=rule.aggregation, costs=cascade.costs, task=cascade.task)
+    return cascade.stopped_by(cascade.policy.at(float(cuts_M[nearest(costs_M, cost)])))
 
 
 def random_inputs(shape: tuple[int, ...], count: int, device: torch.device, *, seed: int = 0) -> Tensor:
@@ -166,7 +162,7 @@ def _measure(
     plain = Cascade([backend.run for backend in backends], rule.policy, aggregation=rule.aggregation, task=rule.task)
     engine = Engine(cascade, inputs, backends=backends, options=EngineOptions(largest=batch))
     stream = Stream(cascade, inputs, backends=backends, options=StreamOptions(bucket=batch))
-    whole = Whole(backends, Rule(rule.policy, rule.aggregation, rule.task), chunks[0])
+    whole = Whole(backends, rule, chunks[0])
     passes: dict[str, tuple[Callable[[], object], int]] = {
         "full": (_each(whole.run, chunks), len(chunks)),
         "plain": (_each(plain.predict, chunks), len(chunks)),

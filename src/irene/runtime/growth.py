@@ -54,7 +54,7 @@ def _rows(cascade: Cascade, batches: Sequence[Tensor], cost: float, backend: str
     rows = []
     kind, precision = parse_backend(backend)
     stopping = at_cost(cascade, batches[0], cost)
-    never = Cascade(cascade.members, Never(), task=cascade.task)
+    never = cascade.stopped_by(Never())
     for mode, cascade in (("full", never), ("stream", stopping)):
         options = StreamOptions(bucket=len(batches[0]))
         stream = Stream(cascade, batches[0], backends=kind, precision=precision, options=options)

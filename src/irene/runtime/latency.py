@@ -15,10 +15,9 @@ from torch import Tensor
 from irene.calibration.targets import p99_of
 from irene.cascade import Cascade
 from irene.errors import OptionError
-from irene.halting.policies import Margin, Never
+from irene.halting.policies import Never, plain_policy
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
-from irene.halting.skipping import Router
 from irene.models.adapters import as_batch
 from irene.runtime.recorder import synchronise
 from irene.types import Cost
@@ -61,8 +60,8 @@ def _through(cascade: Cascade, depth: int) -> Cascade:
 
 
 def _asked(cascade: Cascade) -> Policy:
-    """A policy that never stops a sample: the cascade's own or, where that asks nothing, one that does."""
-    own = cascade.rule.policy
-    if isinstance(own, (Never, Router)) and cascade.task == "classification":
-        own = Margin()
-    return own.at(math.inf)
+    """A policy that never stops a sample: the cascade's own or, where that never asks or has no order, a plain one."""
+    own = cascade.policy
+    if isinstance(own, Policy) and not isinstance(own, Never):
+        return own.at(math.inf)
+    return plain_policy(cascade.task).at(math.inf)

@@ -104,7 +104,7 @@ def quantise(
     backends = tuple(kind.load(member, rows, precision="int8") for member in cascade.members)
     before = Bank.of(cascade, rows, targets)
     after = Bank.of(Cascade([one.run for one in backends], costs=cascade.costs, task=cascade.task), rows, targets)
-    own = as_trained(cascade.rule.policy, cascade.rule.aggregation, cascade.task)
+    own = as_trained(cascade.policy, cascade.aggregation, cascade.task)
     own = replace(own, asked=dict(asked or {}))
     whole = change(before.replay(None, own.aggregation), after.replay(None, own.aggregation), before.targets)
     whole.check(max_loss, "the whole ensemble")

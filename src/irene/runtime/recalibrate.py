@@ -15,13 +15,13 @@ from irene.calibration.frontier import frontier
 from irene.calibration.targets import Target
 from irene.errors import CalibrationError
 from irene.halting.policies import Never
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.point import TRAINED, OperatingPoint
 from irene.types import Prediction, Task
 
 
-def as_trained(policy: Policy, aggregation: Aggregation, task: Task) -> OperatingPoint:
+def as_trained(policy: Stopper, aggregation: Aggregation, task: Task) -> OperatingPoint:
     """The way a cascade stops as an operating point of which nothing was asked."""
     return OperatingPoint(
         name=TRAINED,

@@ -30,7 +30,6 @@ from irene.errors import OptionError
 from irene.halting.policies import Oracle
 from irene.halting.policy import State
 from irene.halting.rule import Rule
-from irene.halting.skipping import Router
 from irene.models.adapters import as_batch
 from irene.models.member import as_heads
 from irene.runtime.backend import Backend
@@ -365,11 +364,6 @@ def as_example(inputs: Tensor | NDArray[Any]) -> Tensor:
 
 def _rule_on(rule: Rule, device: torch.device) -> Rule:
     """The rule with a policy of its own on the device; policies that no engine can run are refused."""
-    if isinstance(rule.policy, Router):
-        raise OptionError(
-            "the skipping policy chooses the next member of each sample, and the engines run members in a fixed "
-            "order: use irene.halting.skipping.predict"
-        )
     if isinstance(rule.policy, Oracle):
         raise OptionError("the oracle knows the labels of one batch and is for studies: replay it on a bank")
     return Rule(copy.deepcopy(rule.policy).to(device).eval(), rule.aggregation, rule.task)

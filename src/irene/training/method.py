@@ -14,7 +14,7 @@ from irene.data.loader import Loader
 from irene.data.samples import Samples
 from irene.data.splits import Splits
 from irene.halting.policies import Never
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.models import Member, MemberSpec, as_heads, build, statistics
 from irene.models.cost import measure_cost
@@ -123,7 +123,7 @@ class Trained:
     """What a method gives back: members in the order they run, and what stops or mixes them."""
 
     members: list[Member]
-    policy: Policy = field(default_factory=Never)
+    policy: Stopper = field(default_factory=Never)
     aggregation: Aggregation | None = None  # equal weights if None
     gate: Member | None = None
     top: int | None = None  # of a mixture: how many members each sample runs

@@ -22,7 +22,7 @@ from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.experiment import Variant
 from irene.evaluation.studies.members import prefix_quality
 from irene.evaluation.studies.study import Data, Own, Study, about, of_method
-from irene.halting.policy import Policy
+from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.pictures import COLOURS, INK, WIDTH, styled
 from irene.run import Run
@@ -77,11 +77,11 @@ def measure(runs: Sequence[Run]) -> Data:
     }
 
 
-Fit = Callable[[Run, Bank], tuple[Policy, Aggregation]]
+Fit = Callable[[Run, Bank], tuple[Stopper, Aggregation]]
 
 
 def _fitted(name: str, temperature: bool) -> Fit:
-    def fit(run: Run, heldout: Bank) -> tuple[Policy, Aggregation]:
+    def fit(run: Run, heldout: Bank) -> tuple[Stopper, Aggregation]:
         aggregation = fit_aggregation(heldout, temperature=temperature)
         return fit_named(name, heldout, aggregation, "members"), aggregation
 

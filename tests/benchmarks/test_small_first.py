@@ -277,6 +277,22 @@ def test_the_figure_has_a_line_for_each_cascade_by_its_training() -> None:
     assert len(lines) == 4, "two cascades and two kinds of networks"
 
 
+def test_the_figure_leaves_out_fewer_seeds_of_the_same_members() -> None:
+    fewer = {**CASCADES[1], "training": "distilled for 240 epochs", "seeds": 1}
+    cascades = [*CASCADES, fewer]
+    data = pictures.headline_data({"small_first": cascades, "rows": rows("resnet18", "resnet32")})["cifar10"]
+    assert {one["training"] for one in data["cascades"]} == {DISTILLED, INDEPENDENT}
+    alone = pictures.headline_data({"small_first": [fewer], "rows": rows("resnet18", "resnet32")})["cifar10"]
+    assert alone["cascades"] == [fewer]
+
+
+def test_the_figure_has_members_alone_that_were_trained_so_too() -> None:
+    alone = [row for row in rows("resnet32") if row["method"] == "single"]
+    data = pictures.headline_data({"small_first": CASCADES, "rows": [*rows("resnet18"), *alone]})["cifar10"]
+    assert list(data["others"]) == ["ResNet-32"]
+    assert list(data["networks"]) == ["ResNet-18"]
+
+
 def test_the_figure_has_single_networks_of_other_sizes_and_mimo_of_as_many_epochs() -> None:
     others = [{**row, "backbone": "resnet20"} for row in rows("resnet32") if row["method"] == "single"]
     mimo = [{**row, "method": "mimo", "flops": 1.1e9} for row in rows("resnet18") if row["method"] == "single"]

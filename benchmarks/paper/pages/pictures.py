@@ -59,26 +59,39 @@ def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for (dataset,), cascades in grouped(most_worth_showing(study["small_first"]), "dataset").items():
         epochs = cascades[0]["epochs"]
         members = list(dict.fromkeys(name for one in cascades for name in one["members"]))
-        others = other_networks([row for row in study["rows"] if row["dataset"] == dataset], members, epochs)
-        found[dataset] = {"cascades": cascades, "networks": {}, "others": others}
-        for backbone in members:
-            single, average = (
-                select(study["rows"], dataset, backbone, epochs, method) for method in ("single", "average")
-            )
-            if single and average:  # some networks were only taught
-                found[dataset]["networks"][title(backbone)] = [
-                    (mean_of(rows, "flops"), mean_of(rows, "accuracy")) for rows in (single, average)
-                ]
+        both = {
+            backbone: [select(study["rows"], dataset, backbone, epochs, method) for method in ("single", "average")]
+            for backbone in members
+        }
+        both = {backbone: rows for backbone, rows in both.items() if all(rows)}  # some networks were only taught
+        others = other_networks([row for row in study["rows"] if row["dataset"] == dataset], list(both), epochs)
+        found[dataset] = {
+            "cascades": of_most_seeds(cascades),
+            "networks": {
+                title(backbone): [(mean_of(rows, "flops"), mean_of(rows, "accuracy")) for rows in single_and_average]
+                for backbone, single_and_average in both.items()
+            },
+            "others": others,
+        }
     return found
 
 
-def other_networks(rows: list[dict[str, Any]], members: list[str], epochs: int) -> dict[str, tuple[float, float]]:
-    """FLOPs and accuracy of single networks of other sizes than the members', and of MIMO, trained as long."""
+def of_most_seeds(cascades: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of cascades of the same members, however these were trained, the ones of most seeds."""
+    most: dict[str, int] = {}
+    for one in cascades:
+        members = in_short(one["members"])
+        most[members] = max(one["seeds"], most.get(members, 0))
+    return [one for one in cascades if one["seeds"] == most[in_short(one["members"])]]
+
+
+def other_networks(rows: list[dict[str, Any]], shown: list[str], epochs: int) -> dict[str, tuple[float, float]]:
+    """FLOPs and accuracy of single networks of other sizes than those shown, and of MIMO, trained as long."""
     found = [
         (f"{title('mimo')} " * (row["method"] == "mimo") + title(row["backbone"]), row)
         for row in rows
         if row["epochs"] == epochs
-        and (row["method"] == "mimo" or (row["method"] == "single" and row["backbone"] not in members))
+        and (row["method"] == "mimo" or (row["method"] == "single" and row["backbone"] not in shown))
     ]
     alike = {name: [row for other, row in found if other == name] for name, _ in found}
     return {name: (mean_of(those, "flops"), mean_of(those, "accuracy")) for name, those in alike.items()}

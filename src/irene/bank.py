@@ -41,7 +41,7 @@ class Bank:
     ids: Tensor  # (N,)
     costs: tuple[Cost, ...]
     gates: Tensor | None = None  # (N, T)
-    about: dict[str, Any] = field(default_factory=dict)  # split, data fingerprint
+    about: dict[str, Any] = field(default_factory=dict)  # split, data fingerprint, members of the whole bank
 
     def __post_init__(self) -> None:
         if self.outputs.ndim != 4:
@@ -84,11 +84,12 @@ class Bank:
         return replace(self, outputs=self.outputs[index], targets=self.targets[index], ids=self.ids[index], gates=gates)
 
     def members(self, order: Sequence[int]) -> Bank:
-        """The bank of some of the members, in another order."""
+        """The bank of some of the members, in another order; `about` keeps how many there were."""
         columns = list(order)
         gates = None if self.gates is None else self.gates[:, columns]
         costs = tuple(self.costs[i] for i in columns)
-        return replace(self, outputs=self.outputs[:, columns], costs=costs, gates=gates)
+        about = {"members": self.steps, **self.about}
+        return replace(self, outputs=self.outputs[:, columns], costs=costs, gates=gates, about=about)
 
     def trajectory(self, policy: Policy, aggregation: Aggregation | None = None) -> Trajectory:
         """Scores and running answers at every step, from which any threshold can be read off."""

@@ -107,6 +107,15 @@ def test_costs_given_take_the_place_of_those_in_the_file(tmp_path: Path) -> None
     assert Bank.read(path, costs=costs).costs == costs
 
 
+@pytest.mark.parametrize("name", ["ms", "flops", "parameters"])
+@pytest.mark.parametrize("wrong", [[1.0, np.inf], [1.0, np.nan], [1, -1], ["1", "fast"]])
+def test_costs_that_cannot_be_are_refused(tmp_path: Path, name: str, wrong: list[Any]) -> None:
+    path = tmp_path / "outputs.npz"
+    np.savez(path, outputs=OUTPUTS, targets=LABELS, **{name: np.array(wrong)})
+    with pytest.raises(DataError, match=rf"outputs.npz: member [12]: a cost in {name} must be a finite number"):
+        Bank.read(path)
+
+
 def test_fractions_as_targets_mean_regression_unless_told_otherwise(tmp_path: Path) -> None:
     path = tmp_path / "outputs.npz"
     np.savez(path, outputs=OUTPUTS[:, :, :1], targets=LABELS.astype(float))

@@ -89,6 +89,7 @@ def test_mistakes(irene: Irene, bank: Bank, run_folder: Path, tmp_path: Path) ->
         ((tmp_path / "gone.npz",), "no such file"),
         ((file, "--flops", "1,2"), "--flops needs a value for each of 3 members, got 2"),
         ((file, "--ms", "fast,slow,slow"), "--ms takes numbers with commas between"),
+        ((file, "--ms=-1,2,3"), "a cost in ms must be a finite number of at least 0"),
         ((file, "--heldout", "0"), "must leave samples on both sides of 600"),
         ((file, "--heldout", "600"), "must leave samples on both sides of 600"),
         ((file, "--split", "train"), "split must be heldout or test"),

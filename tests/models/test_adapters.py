@@ -129,6 +129,26 @@ def test_classes_in_another_order_are_refused() -> None:
         Cascade.from_members(models)
 
 
+@pytest.mark.parametrize("shift", [lambda y: y + 1, lambda y: 2 * y, lambda y: y - 1.0])
+def test_classes_with_other_numbers_than_their_places_are_told_once(shift: Any) -> None:
+    models = [GaussianNB().fit(X, shift(Y)), LogisticRegression().fit(X, shift(Y))]
+    with pytest.warns(UserWarning, match=r"know the classes .*, and irene counts places: .*searchsorted") as told:
+        cascade = Cascade.from_members(models)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    classes = models[0].classes_
+    bank = Bank.of(cascade, X, np.searchsorted(classes, shift(Y)))
+    right = classes[cascade.predict(X).labels] == shift(Y)
+    assert right.mean() > 0.8
+    assert float((bank.replay().labels == bank.targets).double().mean()) == right.mean()
+    Cascade.from_members(cascade.members)  # which are wrapped, and told of, already
+
+
+def test_classes_that_are_places_or_cannot_be_taken_for_them_need_no_word() -> None:
+    for targets in (Y, Y > 0, Y.astype(float), np.array(["cat", "dog", "eel"])[Y]):
+        Cascade.from_members([GaussianNB().fit(X, targets)])
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [

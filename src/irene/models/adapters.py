@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
@@ -11,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from irene.errors import OptionError
+from irene.errors import OptionError, some_of
 from irene.models.member import as_logits
 from irene.models.onnx_file import OnnxFile
 from irene.types import Task
@@ -29,6 +30,7 @@ def as_members(models: Sequence[Any], task: Task | None = None) -> tuple[list[Ca
     if task and tasks - {task}:
         raise OptionError(f"the task is {task} and the scikit-learn members are for {tasks.pop()}: give only one kind")
     _check_classes([member for member in members if isinstance(member, Estimator)])
+    _warn_of_numbers([member for member, model in zip(members, models, strict=True) if member is not model])
     found = task or (tasks.pop() if tasks else "classification")
     for member in members:
         if isinstance(member, OnnxFile) and found == "regression":
@@ -143,3 +145,22 @@ def _check_classes(members: Sequence[Estimator]) -> None:
                 f"every member must know the same classes in the same order: scikit-learn member 1 has "
                 f"{known[0].tolist()} and member {number} has {classes.tolist()}"
             )
+
+
+def _warn_of_numbers(members: Sequence[Callable[[Tensor], Tensor]]) -> None:
+    """Say it where class numbers may be taken for places: 1 and 2 of the classes 1, 2 and 3 would be read as 2 and 3.
+
+    Nothing can tell later which of the two targets are.
+    """
+    for member in members:
+        classes = np.asarray(member.classes) if isinstance(member, Estimator) and member.classes is not None else None
+        if classes is None or classes.ndim != 1 or classes.dtype.kind not in "iuf":
+            continue
+        if not np.array_equal(classes, np.arange(len(classes))):
+            warnings.warn(
+                f"the scikit-learn members know the classes {some_of([str(one) for one in classes.tolist()])}, and "
+                "irene counts places: labels and targets are from 0 on; give np.searchsorted(model.classes_, y) as "
+                "targets, and read labels by model.classes_[prediction.labels]",
+                stacklevel=4,
+            )
+            return

@@ -12,7 +12,7 @@ from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.facts import facts, learning
 from irene.evaluation.figures import Series
 from irene.evaluation.page import Page
-from irene.evaluation.table import gain
+from irene.evaluation.table import gain, refuse_twice
 from irene.evaluation.table_files import written_gain
 from irene.files import write_atomically
 from irene.halting.policies import Margin
@@ -25,6 +25,7 @@ def write_report(runs: Sequence[Run], path: str | Path, *, split: str = "test") 
     """Write one self-contained HTML file about runs of the same task and return its path."""
     if not runs:
         raise RunError("a report needs at least one run, got none")
+    refuse_twice(runs)
     tasks = {run.task for run in runs}
     if len(tasks) > 1:
         raise RunError("a report is about runs of one task, got classification and regression: make two reports")

@@ -65,6 +65,14 @@ def test_a_run_given_twice_is_refused(runs: dict[str, Run], tmp_path: Path) -> N
     assert not (tmp_path / "report.html").exists()
 
 
+def test_a_folder_in_the_place_of_the_file_is_refused_first(
+    runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Run, "bank", lambda *_: pytest.fail("was evaluated"))
+    with pytest.raises(OptionError, match=rf"^{tmp_path} is a folder: name a file$"):
+        write_report(list(runs.values()), tmp_path)
+
+
 @pytest.mark.parametrize(
     ("accuracy", "words"),
     [(0.9, "as many as"), (0.92, "2.0 points more than"), (0.885, "1.5 points fewer than")],

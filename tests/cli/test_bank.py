@@ -93,6 +93,7 @@ def test_mistakes(irene: Irene, bank: Bank, run_folder: Path, tmp_path: Path) ->
         ((file, "--heldout", "0"), "must leave samples on both sides of 600"),
         ((file, "--heldout", "600"), "must leave samples on both sides of 600"),
         ((file, "--split", "train"), "split must be heldout or test"),
+        ((file, "--split", "heldout", "--heldout", "5"), "leave one of the two out"),
         ((file, "--task", "regression"), "need as many target values"),
     ):
         assert words in irene("bank", *arguments, "--out", out).mistake

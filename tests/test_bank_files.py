@@ -124,6 +124,21 @@ def test_fractions_as_targets_mean_regression_unless_told_otherwise(tmp_path: Pa
     assert Bank.read(path, task="regression").targets.shape == (6, 1)
 
 
+@pytest.mark.parametrize("kind", [float, np.float32, int, bool])
+def test_one_hot_targets_are_no_values_unless_told_so(tmp_path: Path, kind: Any) -> None:
+    one_hot = np.eye(3)[LABELS].astype(kind)
+    np.savez(tmp_path / "outputs.npz", outputs=OUTPUTS, targets=one_hot)
+    with pytest.raises(DataError, match=r"class indices, got one-hot rows of shape \(6, 3\): give their argmax"):
+        Bank.read(tmp_path / "outputs.npz")
+    with pytest.raises(OptionError, match="got one-hot rows"):
+        Bank.from_arrays(OUTPUTS, one_hot)
+    assert Bank.read(tmp_path / "outputs.npz", task="regression").targets.tolist() == one_hot.tolist()
+    one_hot = one_hot.astype(float)
+    one_hot[0] = 0.0, 0.5, 1.0
+    np.savez(tmp_path / "outputs.npz", outputs=OUTPUTS, targets=one_hot)
+    assert Bank.read(tmp_path / "outputs.npz").task == "regression"
+
+
 @pytest.mark.parametrize("kind", ["list", "large_list", "fixed_size_list"])
 def test_parquet_with_a_column_a_member(tmp_path: Path, kind: str) -> None:
     types = {

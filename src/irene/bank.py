@@ -183,7 +183,8 @@ class Bank:
             targets = np.zeros((len(outputs), outputs.shape[-1]) if task == "regression" else len(outputs), np.int64)
         if targets is None:
             raise DataError(f"{path}: has no targets; expected an array targets (.npz) or a column target (.parquet)")
-        task = task or ("regression" if targets.dtype.kind == "f" else "classification")
+        values = targets.dtype.kind == "f" and not _is_one_hot(targets)
+        task = task or ("regression" if values else "classification")
         try:
             return cls.from_arrays(found.outputs, targets, costs=costs or found.costs, ids=found.ids, task=task)
         except OptionError as error:
@@ -230,6 +231,11 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
         if not bool(values_NK.isfinite().all()):
             raise OptionError("targets must be finite numbers, got NaN or infinity: leave such samples out")
         return values_NK
+    if _is_one_hot(targets):
+        raise OptionError(
+            f"targets of classification are (samples,) class indices, got one-hot rows of shape {tuple(targets.shape)}"
+            ": give their argmax(1), or use task regression for values that only look so"
+        )
     if targets.ndim != 1 or targets.is_floating_point():
         raise OptionError(
             f"targets of classification are (samples,) class indices, got shape {tuple(targets.shape)} of "
@@ -242,6 +248,13 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
             f"class indices must be from 0 to {width - 1}, got {int(targets.min())} to {int(targets.max())}{two}"
         )
     return targets
+
+
+def _is_one_hot(targets: Tensor | NDArray[Any]) -> bool:
+    """Whether every row has a single 1 for its class, and zeros: nobody predicts such values."""
+    if targets.ndim != 2 or targets.shape[0] == 0 or targets.shape[1] < 2:
+        return False
+    return bool(((targets == 0) | (targets == 1)).all()) and bool(((targets == 1).sum(1) == 1).all())
 
 
 def mix(outputs_NTHK: Tensor, gates_NT: Tensor, task: Task) -> Prediction:

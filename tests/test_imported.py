@@ -67,6 +67,14 @@ def test_samples_that_are_no_whole_numbers_are_refused(blobs: Data, tmp_path: Pa
     assert not (tmp_path / "run").exists()
 
 
+def test_one_output_is_refused_for_classes(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "one.onnx", np.ones((4, 1)))
+    with pytest.raises(OptionError, match=r"at least two outputs a member, got 1: .* or use task regression"):
+        import_members([path], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert import_members([path], tmp_path / "run", task="regression").manifest["data"]["classes"] == ["target0"]
+
+
 def test_outputs(make_bank: Callable[..., Bank], tmp_path: Path) -> None:
     bank = make_bank(100, task="regression", outputs=2)
     run = import_outputs(bank, tmp_path / "run", name="elsewhere", heldout=30)

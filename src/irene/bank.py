@@ -24,7 +24,7 @@ from irene.halting.trajectory import Trajectory, trajectory
 from irene.models.adapters import as_batch
 from irene.models.member import are_probabilities, as_heads
 from irene.tensor_files import read_with_header, write_with_header
-from irene.types import Cost, Prediction, Task, check_task_name
+from irene.types import Cost, Prediction, Task, check_task_name, check_width
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -48,6 +48,7 @@ class Bank:
             raise OptionError(
                 f"a bank holds outputs shaped (samples, members, heads, classes), got {self.outputs.ndim} axes"
             )
+        check_width(self.outputs.shape[3], self.task)
         samples, members = self.outputs.shape[:2]
         if len(self.targets) != samples or len(self.ids) != samples:
             raise OptionError(
@@ -231,6 +232,7 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
         if not bool(values_NK.isfinite().all()):
             raise OptionError("targets must be finite numbers, got NaN or infinity: leave such samples out")
         return values_NK
+    check_width(width, task)
     if _is_one_hot(targets):
         raise OptionError(
             f"targets of classification are (samples,) class indices, got one-hot rows of shape {tuple(targets.shape)}"
@@ -243,9 +245,8 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
         )
     targets = targets.to(torch.int64)  # torch compares no unsigned integers of more than 8 bits
     if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < width:
-        two = ": return two logits for two classes, such as 0 and the one you have" if width == 1 else ""
         raise OptionError(
-            f"class indices must be from 0 to {width - 1}, got {int(targets.min())} to {int(targets.max())}{two}"
+            f"class indices must be from 0 to {width - 1}, got {int(targets.min())} to {int(targets.max())}"
         )
     return targets
 

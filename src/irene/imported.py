@@ -27,7 +27,7 @@ from irene.models.member import are_probabilities, as_heads
 from irene.models.onnx_file import OnnxFile, self_contained
 from irene.run import LOCK, Run
 from irene.run_manifest import environment
-from irene.types import Task
+from irene.types import Task, check_width
 
 FILES, OUTPUTS = "imported", "outputs"
 IMPORTED = (FILES, OUTPUTS)  # what stands for the method in runs that irene did not train
@@ -214,6 +214,7 @@ def _take_logarithms(members: Sequence[OnnxFile], example: Tensor, task: Task) -
 
 
 def _output_names(labels: Sequence[str] | None, width: int, task: Task) -> tuple[str, ...]:
+    check_width(width, task)
     if labels is not None and len(labels) != width:
         raise OptionError(f"the members answer with {width} outputs and there are {len(labels)} labels")
     if labels is not None and len(set(labels)) != width:

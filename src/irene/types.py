@@ -29,6 +29,15 @@ def check_task_name(task: str) -> None:
         raise OptionError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
 
 
+def check_width(outputs: int, task: str) -> None:
+    """Refuse members with one output for classes: its softmax is always 1, whatever they answer."""
+    if task == "classification" and outputs < 2:
+        raise OptionError(
+            f"classes need at least two outputs a member, got {outputs}: return two logits for two classes, such as 0 "
+            "and the one you have, or use task regression for values"
+        )
+
+
 @dataclass(frozen=True)
 class Cost:
     """What it costs to run one member on one sample; 0 where that was not measured."""

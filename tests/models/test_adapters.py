@@ -121,6 +121,22 @@ def test_images_are_flattened_for_scikit_learn() -> None:
     np.testing.assert_allclose(Cascade.from_members([model]).predict(images).probs, model.predict_proba(X), atol=1e-6)
 
 
+def test_no_samples_get_no_answers_from_scikit_learn() -> None:
+    images = as_batch(X.reshape(80, 1, 2, 2))
+    cascade = Cascade.from_members([LogisticRegression().fit(X, Y), GaussianNB().fit(X, Y)], Margin(0.9))
+    prediction = cascade.predict(images[:0])
+    assert prediction.probs.shape == (0, 3)
+    assert prediction.trace.shape == (0, 2)
+    values = Cascade.from_members([LinearRegression().fit(X, X[:, :2])])
+    assert values.predict(X[:0]).values.shape == (0, 2)
+
+
+@pytest.mark.parametrize("kind", [">f4", ">f8", ">i2", "<f4"])
+def test_arrays_may_have_the_byte_order_of_another_machine(kind: str) -> None:
+    array = (10 * X).astype(kind)
+    np.testing.assert_array_equal(as_batch(array).numpy(), array.astype(np.float32))
+
+
 def test_classes_in_another_order_are_refused() -> None:
     names = np.array(["cat", "dog", "eel"])
     models = [GaussianNB().fit(X, names[Y]), GaussianNB().fit(X, names[2 - Y]), GaussianNB().fit(X, Y)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -77,6 +78,7 @@ def as_batch(inputs: Tensor | NDArray[Any]) -> Tensor:
     array = np.ascontiguousarray(inputs)
     if array.dtype.kind not in "fiub":
         raise OptionError(f"expected an array of numbers, got {array.dtype}: turn names into numbers first")
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch knows the byte order of this machine alone
     return torch.tensor(array, dtype=torch.float32 if array.dtype == np.float64 else None)
 
 
@@ -115,7 +117,9 @@ class Estimator:
             raise OptionError(f"the scikit-learn member {name} {wrong}")
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        rows = inputs.detach().cpu().numpy().reshape(len(inputs), -1)
+        rows = inputs.detach().cpu().numpy().reshape(len(inputs), math.prod(inputs.shape[1:]))
+        if len(rows) == 0:  # which scikit-learn refuses: one row tells how many outputs there are
+            return self(inputs.new_zeros(1, *inputs.shape[1:]))[:0]
         if self.task == "classification":
             probs = np.asarray(self.estimator.predict_proba(rows), dtype=np.float32)
             answer = np.log(probs.clip(_SMALLEST))

@@ -71,6 +71,13 @@ def test_a_second_file_brings_the_other_split(irene: Irene, bank: Bank, tmp_path
     assert torch.equal(Run.open(out).bank("test").outputs, bank.outputs[400:])
 
 
+def test_one_member_is_not_sent_to_be_calibrated(irene: Irene, bank: Bank, tmp_path: Path) -> None:
+    done = irene("bank", write_npz(bank.members([0]), tmp_path / "one.npz"), "--out", tmp_path / "run")
+    assert done.code == 0
+    assert "stopping early takes two members or more" in done.out
+    assert "irene calibrate" not in done.out
+
+
 def test_nothing_can_be_run(irene: Irene, bank: Bank, tmp_path: Path) -> None:
     irene("bank", write_npz(bank, tmp_path / "logits.npz"), "--out", tmp_path / "run")
     run = Run.open(tmp_path / "run")

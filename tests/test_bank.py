@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -236,7 +237,7 @@ def test_the_member_and_the_sample_that_are_not_finite_are_named() -> None:
 
 
 def test_what_targets_were_expected_is_said() -> None:
-    with pytest.raises(OptionError, match="from 0 to 0, got 0 to 1: return two logits for two classes"):
+    with pytest.raises(OptionError, match="at least two outputs a member, got 1: return two logits for two classes"):
         Bank.from_arrays(torch.randn(4, 2, 1), torch.tensor([0, 1, 0, 1]))
     with pytest.raises(OptionError, match="for classes give their indices as whole numbers"):
         Bank.from_arrays(torch.randn(4, 2, 3), torch.tensor([0.0, 1.0, 2.0, 1.0]), task="regression")
@@ -246,3 +247,12 @@ def test_the_path_of_a_file_may_be_text(tmp_path: Path, make_bank: Callable[...,
     bank = make_bank(20)
     bank.save(str(tmp_path / "bank.safetensors"))
     assert torch.equal(Bank.load(str(tmp_path / "bank.safetensors")).outputs, bank.outputs)
+
+
+def test_a_bank_of_classes_has_two_outputs_or_more(make_bank: Callable[..., Bank], tmp_path: Path) -> None:
+    bank = make_bank(10, outputs=1, task="regression")
+    with pytest.raises(OptionError, match="at least two outputs a member, got 1"):
+        replace(bank, task="classification", targets=torch.zeros(10, dtype=torch.int64))
+    np.savez(tmp_path / "one.npz", outputs=bank.outputs[:, :, 0].numpy(), targets=np.zeros(10, np.int64))
+    with pytest.raises(DataError, match=r"one.npz: classes need at least two outputs a member, got 1"):
+        Bank.read(tmp_path / "one.npz")

@@ -107,12 +107,36 @@ def test_costs_given_take_the_place_of_those_in_the_file(tmp_path: Path) -> None
     assert Bank.read(path, costs=costs).costs == costs
 
 
+@pytest.mark.parametrize("name", ["ms", "flops", "parameters"])
+@pytest.mark.parametrize("wrong", [[1.0, np.inf], [1.0, np.nan], [1, -1], ["1", "fast"]])
+def test_costs_that_cannot_be_are_refused(tmp_path: Path, name: str, wrong: list[Any]) -> None:
+    path = tmp_path / "outputs.npz"
+    np.savez(path, outputs=OUTPUTS, targets=LABELS, **{name: np.array(wrong)})
+    with pytest.raises(DataError, match=rf"outputs.npz: member [12]: a cost in {name} must be a finite number"):
+        Bank.read(path)
+
+
 def test_fractions_as_targets_mean_regression_unless_told_otherwise(tmp_path: Path) -> None:
     path = tmp_path / "outputs.npz"
     np.savez(path, outputs=OUTPUTS[:, :, :1], targets=LABELS.astype(float))
     assert Bank.read(path).task == "regression"
     np.savez(path, outputs=OUTPUTS[:, :, :1], targets=LABELS)
     assert Bank.read(path, task="regression").targets.shape == (6, 1)
+
+
+@pytest.mark.parametrize("kind", [float, np.float32, int, bool])
+def test_one_hot_targets_are_no_values_unless_told_so(tmp_path: Path, kind: Any) -> None:
+    one_hot = np.eye(3)[LABELS].astype(kind)
+    np.savez(tmp_path / "outputs.npz", outputs=OUTPUTS, targets=one_hot)
+    with pytest.raises(DataError, match=r"class indices, got one-hot rows of shape \(6, 3\): give their argmax"):
+        Bank.read(tmp_path / "outputs.npz")
+    with pytest.raises(OptionError, match="got one-hot rows"):
+        Bank.from_arrays(OUTPUTS, one_hot)
+    assert Bank.read(tmp_path / "outputs.npz", task="regression").targets.tolist() == one_hot.tolist()
+    one_hot = one_hot.astype(float)
+    one_hot[0] = 0.0, 0.5, 1.0
+    np.savez(tmp_path / "outputs.npz", outputs=OUTPUTS, targets=one_hot)
+    assert Bank.read(tmp_path / "outputs.npz").task == "regression"
 
 
 @pytest.mark.parametrize("kind", ["list", "large_list", "fixed_size_list"])

@@ -313,3 +313,11 @@ def test_members_that_cannot_work_are_named() -> None:
     for rows in (1, 4):  # one row would be repeated for every sample
         with pytest.raises(OptionError, match=f"member 2 gave {rows} rows for 5 samples"):
             Cascade([nn.Linear(2, 2), lambda x, rows=rows: torch.zeros(rows, 2)]).predict(torch.zeros(5, 2))
+
+
+def test_one_output_is_no_answer_about_classes() -> None:
+    one = Cascade([lambda inputs: inputs[:, :1]])
+    with pytest.raises(OptionError, match="at least two outputs a member, got 1: return two logits for two classes"):
+        one.predict(torch.randn(5, 3))
+    values = Cascade(one.members, task="regression")
+    assert values.predict(torch.ones(5, 3)).values.tolist() == [[1.0]] * 5

@@ -67,6 +67,14 @@ def test_samples_that_are_no_whole_numbers_are_refused(blobs: Data, tmp_path: Pa
     assert not (tmp_path / "run").exists()
 
 
+def test_one_output_is_refused_for_classes(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "one.onnx", np.ones((4, 1)))
+    with pytest.raises(OptionError, match=r"at least two outputs a member, got 1: .* or use task regression"):
+        import_members([path], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert import_members([path], tmp_path / "run", task="regression").manifest["data"]["classes"] == ["target0"]
+
+
 def test_outputs(make_bank: Callable[..., Bank], tmp_path: Path) -> None:
     bank = make_bank(100, task="regression", outputs=2)
     run = import_outputs(bank, tmp_path / "run", name="elsewhere", heldout=30)
@@ -79,12 +87,33 @@ def test_outputs(make_bank: Callable[..., Bank], tmp_path: Path) -> None:
         import_outputs(bank, tmp_path / "other", name="elsewhere", labels=["a", "b", "c"])
 
 
+@pytest.mark.parametrize("first", ["heldout", None])
+def test_the_same_samples_are_not_of_two_splits(
+    make_bank: Callable[..., Bank], tmp_path: Path, first: str | None
+) -> None:
+    bank, path = make_bank(60), tmp_path / "run"
+    run = import_outputs(bank, path, name="elsewhere", split=first)
+    with pytest.raises(RunError, match="heldout outputs are from these very samples, and test needs others"):
+        import_outputs(bank, path, name="elsewhere", split="test")
+    assert Run.open(path).manifest == run.manifest
+    if first is not None:
+        import_outputs(bank, path, name="elsewhere", split=first)  # the same again
+
+
+def test_a_share_to_hold_out_goes_without_a_split(make_bank: Callable[..., Bank], tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="heldout cuts the samples in two and split test takes all of them"):
+        import_outputs(make_bank(60), tmp_path / "run", name="elsewhere", split="test", heldout=5)
+    assert not (tmp_path / "run").exists()
+    run = import_outputs(make_bank(60), tmp_path / "run", name="elsewhere")
+    assert run.manifest["data"]["sizes"] == {"heldout": 30, "test": 30}
+
+
 def test_outputs_join_what_others_have_written_meanwhile(
     make_bank: Callable[..., Bank], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run is read when nobody else writes it, and none does until the new outputs are in it."""
-    bank, path = make_bank(60), tmp_path / "run"
-    import_outputs(bank, path, name="elsewhere", split="heldout")
+    path = tmp_path / "run"
+    import_outputs(make_bank(60), path, name="elsewhere", split="heldout")
     free: list[bool] = []
     opened = Run.open
 
@@ -94,7 +123,7 @@ def test_outputs_join_what_others_have_written_meanwhile(
         return opened(folder)
 
     monkeypatch.setattr(Run, "open", look)
-    import_outputs(bank, path, name="elsewhere", split="test")
+    import_outputs(make_bank(60, seed=1), path, name="elsewhere", split="test")
     assert free == [False]
     assert set(opened(path).manifest["banks"]) == {"heldout", "test"}
     assert not (path / "lock").exists()

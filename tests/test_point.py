@@ -45,7 +45,8 @@ def test_says_what_was_asked_on_which_data_and_when(lifelike_bank: Callable[...,
     assert values["version"] == 1
     assert values["name"] == "fast"
     assert values["asked"] == {"cost": 1.5, "unit": "members"}
-    assert values["data"] == {"fingerprint": "f00d", "split": "heldout", "samples": 400}
+    about = {"fingerprint": "f00d", "split": "heldout", "samples": 400, "members": 3, "outputs": 5}
+    assert values["data"] == about
     assert datetime.fromisoformat(values["date"]).tzinfo is not None
     assert set(values["expected"]) == {"cost", "accuracy", "drop", "used", "intervals", "confidence", "unit"}
     assert values["policy"]["name"] == "margin"

@@ -269,6 +269,37 @@ def test_operating_points_live_in_the_run(run_path: Path, make_bank: Callable[..
     assert cascade.costs == COSTS
 
 
+def test_points_of_other_members_are_refused(run_path: Path, make_bank: Callable[..., Bank]) -> None:
+    run = Run.open(run_path)
+    others = {
+        "3 members where this run has 2 members": make_bank(200, members=3),
+        "5 outputs where this run has 4 outputs": make_bank(200, members=2, outputs=5),
+        "task regression where this run has task classification": make_bank(200, members=2, task="regression"),
+    }
+    for words, bank in others.items():
+        point = fit_policy(bank, "margin" if bank.task == "classification" else "spread", cost=1.5)
+        with pytest.raises(RunError, match=rf"the point calibrated is of other members, with {words}: calibrate on"):
+            run.save_point(point)
+    point = fit_policy(make_bank(200, members=2), "margin", cost=1.5)
+    with pytest.raises(RunError, match="with 4 members where this run has 2"):
+        run.save_point(replace(point, members=(3, 0), data={}))  # as a version that did not count them wrote it
+    assert run.points == Run.open(run_path).points == ()
+
+
+def test_points_of_some_of_the_members_are_kept(tmp_path: Path, make_bank: Callable[..., Bank]) -> None:
+    run = Run.create(tmp_path / "run", ABOUT)
+    run.save_absent((Cost(),) * 3)
+    run.save_policy(Never())
+    run.write(status="finished", aggregation=Aggregation.equal(3).to_dict(), figures={})
+    bank = make_bank(200, members=3)
+    point = fit_policy(bank.members([2, 0]), "margin", cost=1.5)
+    run.save_point(replace(point, members=(2, 0)))
+    run.save_point(fit_policy(bank.members([2, 1, 0]).members([2, 1]), "margin", cost=1.5, name="first"))
+    assert run.point("calibrated").members == (2, 0)
+    with pytest.raises(RunError, match="with 2 members where this run has 3 members"):
+        run.save_point(fit_policy(make_bank(200, members=2), "margin", cost=1.5))
+
+
 def test_points_saved_by_two_who_opened_the_run_are_both_there(run_path: Path, make_bank: Callable[..., Bank]) -> None:
     bank = make_bank(200, members=2)
     first, second = Run.open(run_path), Run.open(run_path)

@@ -23,7 +23,7 @@ from irene.types import Cost
 
 @pytest.fixture
 def run_path(tmp_path: Path, make_bank: Callable[..., Bank]) -> Path:
-    about = {"method": "average", "task": "classification", "data": {"classes": [], "shape": []}}
+    about = {"method": "average", "task": "classification", "data": {"classes": ["a", "b", "c", "d"], "shape": []}}
     run = Run.create(tmp_path / "run", about)
     run.save_absent([Cost(), Cost()])
     run.save_policy(Selector(0.1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,14 @@ def test_a_sample_without_finite_outputs_has_no_label() -> None:
 @given(hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=2), elements=st.floats(width=32)))
 def test_rows_that_are_not_finite_are_found(rows: NDArray[np.float32]) -> None:
     assert not_finite(torch.from_numpy(rows)).tolist() == [not np.isfinite(row).all() for row in rows]
+
+
+@pytest.mark.parametrize("wrong", [-1.0, math.inf, math.nan, None, "3"])
+@pytest.mark.parametrize("name", ["members", "parameters", "flops", "ms"])
+def test_a_cost_is_a_number_that_can_be(name: str, wrong: Any) -> None:
+    with pytest.raises(OptionError, match=rf"a cost in {name} must be a finite number of at least 0, .*got {wrong!r}"):
+        Cost.from_dict({name: wrong})
+    assert getattr(Cost.from_dict({name: np.float32(2)}), name) == 2
 
 
 def test_parts_become_one() -> None:

@@ -24,7 +24,7 @@ from irene.halting.trajectory import Trajectory, follow
 from irene.models.adapters import as_batch
 from irene.models.member import are_probabilities, as_heads
 from irene.tensor_files import read_with_header, write_with_header
-from irene.types import Cost, Prediction, Task, check_task_name
+from irene.types import Cost, Prediction, Task, check_task_name, check_width
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -41,13 +41,14 @@ class Bank:
     ids: Tensor  # (N,)
     costs: tuple[Cost, ...]
     gates: Tensor | None = None  # (N, T)
-    about: dict[str, Any] = field(default_factory=dict)  # split, data fingerprint
+    about: dict[str, Any] = field(default_factory=dict)  # split, data fingerprint, members of the whole bank
 
     def __post_init__(self) -> None:
         if self.outputs.ndim != 4:
             raise OptionError(
                 f"a bank holds outputs shaped (samples, members, heads, classes), got {self.outputs.ndim} axes"
             )
+        check_width(self.outputs.shape[3], self.task)
         samples, members = self.outputs.shape[:2]
         if len(self.targets) != samples or len(self.ids) != samples:
             raise OptionError(
@@ -84,11 +85,12 @@ class Bank:
         return replace(self, outputs=self.outputs[index], targets=self.targets[index], ids=self.ids[index], gates=gates)
 
     def members(self, order: Sequence[int]) -> Bank:
-        """The bank of some of the members, in another order."""
+        """The bank of some of the members, in another order; `about` keeps how many there were."""
         columns = list(order)
         gates = None if self.gates is None else self.gates[:, columns]
         costs = tuple(self.costs[i] for i in columns)
-        return replace(self, outputs=self.outputs[:, columns], costs=costs, gates=gates)
+        about = {"members": self.steps, **self.about}
+        return replace(self, outputs=self.outputs[:, columns], costs=costs, gates=gates, about=about)
 
     def trajectory(self, policy: Stopper, aggregation: Aggregation | None = None) -> Trajectory:
         """Scores and running answers at every step, from which any threshold can be read off."""
@@ -182,7 +184,8 @@ class Bank:
             targets = np.zeros((len(outputs), outputs.shape[-1]) if task == "regression" else len(outputs), np.int64)
         if targets is None:
             raise DataError(f"{path}: has no targets; expected an array targets (.npz) or a column target (.parquet)")
-        task = task or ("regression" if targets.dtype.kind == "f" else "classification")
+        values = targets.dtype.kind == "f" and not _is_one_hot(targets)
+        task = task or ("regression" if values else "classification")
         try:
             return cls.from_arrays(found.outputs, targets, costs=costs or found.costs, ids=found.ids, task=task)
         except OptionError as error:
@@ -229,6 +232,12 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
         if not bool(values_NK.isfinite().all()):
             raise OptionError("targets must be finite numbers, got NaN or infinity: leave such samples out")
         return values_NK
+    check_width(width, task)
+    if _is_one_hot(targets):
+        raise OptionError(
+            f"targets of classification are (samples,) class indices, got one-hot rows of shape {tuple(targets.shape)}"
+            ": give their argmax(1), or use task regression for values that only look so"
+        )
     if targets.ndim != 1 or targets.is_floating_point():
         raise OptionError(
             f"targets of classification are (samples,) class indices, got shape {tuple(targets.shape)} of "
@@ -236,11 +245,17 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
         )
     targets = targets.to(torch.int64)  # torch compares no unsigned integers of more than 8 bits
     if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < width:
-        two = ": return two logits for two classes, such as 0 and the one you have" if width == 1 else ""
         raise OptionError(
-            f"class indices must be from 0 to {width - 1}, got {int(targets.min())} to {int(targets.max())}{two}"
+            f"class indices must be from 0 to {width - 1}, got {int(targets.min())} to {int(targets.max())}"
         )
     return targets
+
+
+def _is_one_hot(targets: Tensor | NDArray[Any]) -> bool:
+    """Whether every row has a single 1 for its class, and zeros: nobody predicts such values."""
+    if targets.ndim != 2 or targets.shape[0] == 0 or targets.shape[1] < 2:
+        return False
+    return bool(((targets == 0) | (targets == 1)).all()) and bool(((targets == 1).sum(1) == 1).all())
 
 
 def mix(outputs_NTHK: Tensor, gates_NT: Tensor, task: Task) -> Prediction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irene.data.npz import read_npz
-from irene.errors import DataError, MissingExtraError, first_line
+from irene.errors import DataError, MissingExtraError, OptionError, first_line
 from irene.types import Cost
 
 Array = NDArray[Any]
@@ -49,13 +49,18 @@ def _read_npz(path: Path) -> OutputFile:
     for key, values in given.items():
         if len(values) != steps:
             raise DataError(f"{path}: {key} must have one value for each of {steps} members, got {len(values)}")
-    costs = tuple(
-        Cost.from_dict({key: int(v[t]) if key == "parameters" else float(v[t]) for key, v in given.items()})
-        for t in range(steps)
-    )
+    costs = tuple(_cost(path, t, {key: values[t] for key, values in given.items()}) for t in range(steps))
     return OutputFile(
         outputs=outputs, targets=arrays.get("targets"), ids=arrays.get("ids"), costs=costs if given else None
     )
+
+
+def _cost(path: Path, member: int, values: dict[str, Any]) -> Cost:
+    try:
+        cost = Cost.from_dict({key: value.item() for key, value in values.items()})
+    except OptionError as error:
+        raise DataError(f"{path}: member {member + 1}: {error}") from None
+    return replace(cost, parameters=int(cost.parameters))
 
 
 def _read_parquet(path: Path) -> OutputFile:

@@ -27,7 +27,7 @@ from irene.models.member import are_probabilities, as_heads
 from irene.models.onnx_file import OnnxFile, self_contained
 from irene.run import LOCK, Run
 from irene.run_manifest import environment
-from irene.types import Task
+from irene.types import Task, check_width
 
 FILES, OUTPUTS = "imported", "outputs"
 IMPORTED = (FILES, OUTPUTS)  # what stands for the method in runs that irene did not train
@@ -94,16 +94,21 @@ def import_outputs(
     name: str,
     labels: Sequence[str] | None = None,
     split: str | None = None,
-    heldout: float | int = 0.5,
+    heldout: float | int | None = None,
     seed: int = 0,
 ) -> Run:
     """A run of outputs alone: it can be calibrated and evaluated, and nothing in it can be run.
 
-    The samples are cut in two, `heldout` of them to calibrate on and the others to test on; with `split` all of them
-    are of that split, and a run of the same members that is there already gets it as a further one.
+    The samples are cut in two, `heldout` or half of them to calibrate on and the others to test on; with `split` all
+    are of that split, and a run of the same members that is there already gets it as a further one, of other samples.
     """
     digest = tensor_digest(bank.outputs, bank.targets)
+    if split is not None and heldout is not None:
+        raise OptionError(
+            f"heldout cuts the samples in two and split {split} takes all of them: leave one of the two out"
+        )
     if split is None:
+        heldout = 0.5 if heldout is None else heldout
         count = round(heldout * len(bank)) if isinstance(heldout, float) else heldout
         if not 0 < count < len(bank):
             raise OptionError(f"heldout must leave samples on both sides of {len(bank)}, got {heldout}")
@@ -118,6 +123,7 @@ def import_outputs(
     if split is not None and (Path(out) / "run.json").exists():
         with locked(Path(out) / LOCK, wait=True):
             run = _further(Run.open(out), bank, classes)
+            _refuse_known(run, digest, split)
             _finish(run, {key: replace(part, costs=run.costs) for key, part in banks.items()})
         return run
     about = {
@@ -208,6 +214,7 @@ def _take_logarithms(members: Sequence[OnnxFile], example: Tensor, task: Task) -
 
 
 def _output_names(labels: Sequence[str] | None, width: int, task: Task) -> tuple[str, ...]:
+    check_width(width, task)
     if labels is not None and len(labels) != width:
         raise OptionError(f"the members answer with {width} outputs and there are {len(labels)} labels")
     if labels is not None and len(set(labels)) != width:
@@ -235,3 +242,13 @@ def _further(run: Run, bank: Bank, classes: tuple[str, ...]) -> Run:
     if not same or len(run.manifest["data"]["classes"]) != len(classes):
         raise RunError(f"{run.path}: holds outputs of other members or classes: give another folder (--out)")
     return run
+
+
+def _refuse_known(run: Run, digest: str, split: str) -> None:
+    """Refuse outputs that are of another split already: what is tested on the calibration samples looks too good."""
+    for other in run.manifest["banks"]:
+        if other != split and run.bank(other).about.get("fingerprint") == digest:
+            raise RunError(
+                f"{run.path}: its {other} outputs are from these very samples, and {split} needs others: give outputs "
+                "on other samples, or leave --split out for a new run that cuts these in two"
+            )

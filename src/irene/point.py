@@ -41,7 +41,7 @@ class OperatingPoint:
     members: tuple[int, ...]  # which members of the bank are used, in order
     asked: dict[str, Any]  # for example {"cost": 1.3, "unit": "members"}
     expected: dict[str, Any]
-    data: dict[str, Any]  # fingerprint, split, samples, and the seed that drew them where they are a part of the split
+    data: dict[str, Any]  # fingerprint, split, samples, members, outputs; the seed where a part of the split was drawn
     why: str  # why this policy
     scores: Tensor = field(repr=False, compare=False)  # sorted sample of the first scores, to notice drift later
     date: str = field(default_factory=now)  # ISO 8601, UTC

@@ -236,6 +236,7 @@ class Run:
             raise OptionError(
                 f"{TRAINED!r} stands for the policy the run was trained with: give the point another name"
             )
+        self._check_point(point)
         with self._as_it_is_now() as now:
             points = now.manifest.setdefault("points", {})
             before = points[point.name]["version"] if point.name in points else 0
@@ -251,6 +252,21 @@ class Run:
             del now.manifest["points"][name]
             files = (entry["file"], entry["tensors"]["file"])
             now._outdated |= {f"points/{Path(file).name}" for file in files}  # in the run, wherever they may lead
+
+    def _check_point(self, point: OperatingPoint) -> None:
+        """Refuse a point of members that cannot be those of this run; which data it was calibrated on is free."""
+        members, outputs = len(self.manifest["members"]), len(self.manifest["data"]["classes"])
+        known = {"task": self.task, "members": members, "outputs": outputs}
+        found = {**known, **point.data, "task": point.task}
+        if max(point.members) >= members:  # of a point that says nothing of its members
+            found["members"] = max(found["members"], max(point.members) + 1)
+        for what, expected in known.items():
+            if found[what] != expected:
+                one, other = (f"{what} {it}" if what == "task" else f"{it} {what}" for it in (found[what], expected))
+                raise RunError(
+                    f"{self.path}: the point {point.name} is of other members, with {one} where this run has {other}: "
+                    "calibrate on a bank of this run"
+                )
 
     def note_command(self, command: str) -> None:
         """Write down the command that the run is of, unless one is there already."""

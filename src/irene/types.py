@@ -6,8 +6,10 @@ H heads of a member, K classes or output values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import torch
@@ -27,14 +29,31 @@ def check_task_name(task: str) -> None:
         raise OptionError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
 
 
+def check_width(outputs: int, task: str) -> None:
+    """Refuse members with one output for classes: its softmax is always 1, whatever they answer."""
+    if task == "classification" and outputs < 2:
+        raise OptionError(
+            f"classes need at least two outputs a member, got {outputs}: return two logits for two classes, such as 0 "
+            "and the one you have, or use task regression for values"
+        )
+
+
 @dataclass(frozen=True)
 class Cost:
-    """What it costs to run one member on one sample."""
+    """What it costs to run one member on one sample; 0 where that was not measured."""
 
     members: float = 1.0
     parameters: int = 0
     flops: float = 0.0
     ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+                raise OptionError(
+                    f"a cost in {name} must be a finite number of at least 0, where 0 means that it was not measured, "
+                    f"got {value!r}"
+                )
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
-from scipy.stats import chi2_contingency, ks_2samp
+from scipy.stats import chi2_contingency, fisher_exact, ks_2samp
 
 from irene.bank import Bank
-from irene.calibration.drift import check_drift
+from irene.calibration.drift import _chi_square, check_drift
 from irene.calibration.fit import fit_policy
 from irene.errors import OptionError
 from irene.halting.policies import Never, Spread
@@ -121,6 +122,40 @@ def test_figures_are_those_of_the_textbook(lifelike_bank: Callable[..., Bank], p
     assert drift.score_distance == pytest.approx(test.statistic)
     assert drift.score_p == pytest.approx(test.pvalue)
     assert 0 < drift.score_shift < 1
+
+
+@pytest.mark.parametrize(
+    ("before", "now"), [((34, 14), (0, 359)), ((34, 14), (359, 0)), ((80, 15, 5), (8000, 100, 1900)), ((9, 1), (0, 40))]
+)
+def test_a_step_that_hardly_any_sample_takes_now_is_missed(before: tuple[int, ...], now: tuple[int, ...]) -> None:
+    assert _chi_square(torch.tensor(before).double(), torch.tensor(now).double()) < 0.001
+
+
+def test_steps_that_nobody_takes_say_nothing() -> None:
+    assert _chi_square(torch.tensor([40.0, 0.0, 0.0]), torch.tensor([900.0, 0.0, 0.0])) == 1
+    two = _chi_square(torch.tensor([40.0, 60.0]), torch.tensor([300.0, 600.0]))
+    assert _chi_square(torch.tensor([40.0, 0.0, 60.0]), torch.tensor([300.0, 0.0, 600.0])) == two
+    assert _chi_square(torch.tensor([40.0, 60.0]), torch.tensor([0.0, 0.0])) == 1
+
+
+def test_where_few_are_expected_it_is_fishers_exact_test() -> None:
+    # With one sample on one side the tables are ranked alike by chi-square and by their probability.
+    for before, now in (((0, 1), (95, 5)), ((1, 0), (95, 5)), ((0, 1), (999, 1))):
+        exact = fisher_exact([before, now]).pvalue
+        found = _chi_square(torch.tensor(before).double(), torch.tensor(now).double())
+        assert found == pytest.approx(exact, abs=0.01)
+
+
+@pytest.mark.parametrize("samples", [(200, 50_000), (5000, 120), (48, 359)])
+@pytest.mark.parametrize("shares", [(0.9, 0.09, 0.01), (0.96, 0.01, 0.01, 0.02), (0.01, 0.0, 0.99)])
+def test_without_drift_p_values_are_valid(samples: tuple[int, int], shares: tuple[float, ...]) -> None:
+    chance = np.random.default_rng(7)
+    p_values = [
+        _chi_square(*(torch.from_numpy(chance.multinomial(count, shares)).double() for count in samples))
+        for _ in range(150)
+    ]
+    for level in (0.01, 0.05, 0.2):  # the binomial allows four standard errors more
+        assert np.mean(np.array(p_values) <= level) <= level + 4 * (level * (1 - level) / 150) ** 0.5
 
 
 def test_a_few_samples_cannot_tell(lifelike_bank: Callable[..., Bank], point: OperatingPoint) -> None:

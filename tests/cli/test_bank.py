@@ -71,6 +71,13 @@ def test_a_second_file_brings_the_other_split(irene: Irene, bank: Bank, tmp_path
     assert torch.equal(Run.open(out).bank("test").outputs, bank.outputs[400:])
 
 
+def test_one_member_is_not_sent_to_be_calibrated(irene: Irene, bank: Bank, tmp_path: Path) -> None:
+    done = irene("bank", write_npz(bank.members([0]), tmp_path / "one.npz"), "--out", tmp_path / "run")
+    assert done.code == 0
+    assert "stopping early takes two members or more" in done.out
+    assert "irene calibrate" not in done.out
+
+
 def test_nothing_can_be_run(irene: Irene, bank: Bank, tmp_path: Path) -> None:
     irene("bank", write_npz(bank, tmp_path / "logits.npz"), "--out", tmp_path / "run")
     run = Run.open(tmp_path / "run")
@@ -89,9 +96,11 @@ def test_mistakes(irene: Irene, bank: Bank, run_folder: Path, tmp_path: Path) ->
         ((tmp_path / "gone.npz",), "no such file"),
         ((file, "--flops", "1,2"), "--flops needs a value for each of 3 members, got 2"),
         ((file, "--ms", "fast,slow,slow"), "--ms takes numbers with commas between"),
+        ((file, "--ms=-1,2,3"), "a cost in ms must be a finite number of at least 0"),
         ((file, "--heldout", "0"), "must leave samples on both sides of 600"),
         ((file, "--heldout", "600"), "must leave samples on both sides of 600"),
         ((file, "--split", "train"), "split must be heldout or test"),
+        ((file, "--split", "heldout", "--heldout", "5"), "leave one of the two out"),
         ((file, "--task", "regression"), "need as many target values"),
     ):
         assert words in irene("bank", *arguments, "--out", out).mistake

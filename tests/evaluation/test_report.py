@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from irene.errors import RunError
+from irene.errors import OptionError, RunError
 from irene.evaluation.evaluate import evaluate
 from irene.evaluation.facts import facts, flatten, learning
 from irene.evaluation.report import headline, render_report, write_report
@@ -55,6 +55,22 @@ def test_the_headline_compares_with_the_average(runs: dict[str, Run]) -> None:
     assert headline([uncounted, irene], ["average", "irene"]).endswith(f"at {share:.0%} of its members.")
     alone = headline([irene], ["irene"])
     assert alone.endswith(f"with {irene.figures['cost']:.2f} of its 3 members a sample.")
+
+
+def test_a_run_given_twice_is_refused(runs: dict[str, Run], tmp_path: Path) -> None:
+    run = runs["average"]
+    again = Run.open(run.path / ".." / run.path.name)
+    with pytest.raises(OptionError, match="is given twice: name each run once"):
+        write_report([run, runs["irene"], again], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_folder_in_the_place_of_the_file_is_refused_first(
+    runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Run, "bank", lambda *_: pytest.fail("was evaluated"))
+    with pytest.raises(OptionError, match=rf"^{tmp_path} is a folder: name a file$"):
+        write_report(list(runs.values()), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -83,9 +83,10 @@ def test_entropy_runs_from_zero_for_uniform_to_one_for_certain(outputs: Tensor) 
     np.testing.assert_allclose(scores(Entropy(), sure_and_not), [[0], [1]], atol=1e-6)
 
 
-def test_policies_take_a_single_class() -> None:
-    for policy in CLASS_POLICIES:
-        assert np.isfinite(scores(policy(), torch.zeros(2, 3, 1, 1))).all()
+@pytest.mark.parametrize("policy", CLASS_POLICIES)
+def test_a_single_class_is_nothing_to_decide(policy: type[Policy]) -> None:
+    with pytest.raises(OptionError, match="classes need at least two outputs a member, got 1"):
+        scores(policy(), torch.zeros(2, 3, 1, 1))
 
 
 def test_agreement_counts_the_members_behind_the_answer(outputs: Tensor) -> None:

@@ -121,12 +121,48 @@ def test_images_are_flattened_for_scikit_learn() -> None:
     np.testing.assert_allclose(Cascade.from_members([model]).predict(images).probs, model.predict_proba(X), atol=1e-6)
 
 
+def test_no_samples_get_no_answers_from_scikit_learn() -> None:
+    images = as_batch(X.reshape(80, 1, 2, 2))
+    cascade = Cascade.from_members([LogisticRegression().fit(X, Y), GaussianNB().fit(X, Y)], Margin(0.9))
+    prediction = cascade.predict(images[:0])
+    assert prediction.probs.shape == (0, 3)
+    assert prediction.trace.shape == (0, 2)
+    values = Cascade.from_members([LinearRegression().fit(X, X[:, :2])])
+    assert values.predict(X[:0]).values.shape == (0, 2)
+
+
+@pytest.mark.parametrize("kind", [">f4", ">f8", ">i2", "<f4"])
+def test_arrays_may_have_the_byte_order_of_another_machine(kind: str) -> None:
+    array = (10 * X).astype(kind)
+    np.testing.assert_array_equal(as_batch(array).numpy(), array.astype(np.float32))
+
+
 def test_classes_in_another_order_are_refused() -> None:
     names = np.array(["cat", "dog", "eel"])
     models = [GaussianNB().fit(X, names[Y]), GaussianNB().fit(X, names[2 - Y]), GaussianNB().fit(X, Y)]
     Cascade.from_members(models[:2])  # the same names, so sorted alike
     with pytest.raises(OptionError, match=r"\['cat', 'dog', 'eel'\] and member 3 has \[0, 1, 2\]"):
         Cascade.from_members(models)
+
+
+@pytest.mark.parametrize("shift", [lambda y: y + 1, lambda y: 2 * y, lambda y: y - 1.0])
+def test_classes_with_other_numbers_than_their_places_are_told_once(shift: Any) -> None:
+    models = [GaussianNB().fit(X, shift(Y)), LogisticRegression().fit(X, shift(Y))]
+    with pytest.warns(UserWarning, match=r"know the classes .*, and irene counts places: .*searchsorted") as told:
+        cascade = Cascade.from_members(models)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    classes = models[0].classes_
+    bank = Bank.of(cascade, X, np.searchsorted(classes, shift(Y)))
+    right = classes[cascade.predict(X).labels] == shift(Y)
+    assert right.mean() > 0.8
+    assert float((bank.replay().labels == bank.targets).double().mean()) == right.mean()
+    Cascade.from_members(cascade.members)  # which are wrapped, and told of, already
+
+
+def test_classes_that_are_places_or_cannot_be_taken_for_them_need_no_word() -> None:
+    for targets in (Y, Y > 0, Y.astype(float), np.array(["cat", "dog", "eel"])[Y]):
+        Cascade.from_members([GaussianNB().fit(X, targets)])
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ def calibrate(
             "fingerprint": bank.about.get("fingerprint") or tensor_digest(bank.outputs, bank.targets),
             "split": bank.about.get("split"),
             "samples": len(bank),
+            "members": bank.about.get("members", bank.steps),
+            "outputs": bank.outputs.shape[3],
             **({} if drawn is None else {"seed": drawn}),
         },
         why=why,

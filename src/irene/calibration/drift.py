@@ -20,6 +20,8 @@ _LEVEL = 0.01  # of each of the two tests
 _EXIT_SHIFT = 0.02  # share of samples that stop elsewhere, from which on it matters
 _SCORE_SHIFT = 0.1  # population stability index, from which on it matters
 _BINS = 10
+_FEWEST_EXPECTED = 5  # in every step, for chi-square's own distribution: the rule of thumb
+_DRAWS = 9999  # of permutations
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Drift:
     used: tuple[float, ...]  # share of samples per number of members, now
     used_before: tuple[float, ...]
     exit_shift: float  # share of samples that would have to stop elsewhere to be as before
-    exit_p: float  # chi-square
+    exit_p: float  # chi-square, of permutations where few samples are expected at some step
     score_shift: float  # population stability index of the first scores; NaN where a policy has none
     score_distance: float  # Kolmogorov-Smirnov
     score_p: float
@@ -88,20 +90,27 @@ def _scores(point: OperatingPoint, trace_BT: Tensor) -> Tensor:
 
 
 def _chi_square(before_T: Tensor, now_T: Tensor) -> float:
-    """p-value of "both come from the same shares"; neighbouring rare steps are counted together."""
+    """p-value of "both come from the same shares"; where few samples are expected somewhere, that of permutations.
+
+    Rare steps stay apart: with its neighbour, a step that was common and is gone now would not be missed.
+    """
     from scipy.stats import chi2_contingency
 
-    share = float(min(before_T.sum(), now_T.sum()) / (before_T.sum() + now_T.sum()))
-    table: list[list[float]] = [[0.0, 0.0]]
-    for before, now in zip(before_T.tolist(), now_T.tolist(), strict=True):
-        table[-1] = [table[-1][0] + before, table[-1][1] + now]
-        if sum(table[-1]) * share >= 5:  # the rule of thumb for the smallest expected count
-            table.append([0.0, 0.0])
-    rest = table.pop()
-    if not table:
+    table_TD = torch.stack([before_T, now_T], 1).to(torch.int64).numpy()
+    table_TD = table_TD[table_TD.sum(1) > 0]
+    if len(table_TD) < 2 or not table_TD.sum(0).all():
         return 1.0
-    table[-1] = [table[-1][0] + rest[0], table[-1][1] + rest[1]]
-    return float(chi2_contingency(np.array(table), correction=False).pvalue) if len(table) > 1 else 1.0
+    result = chi2_contingency(table_TD, correction=False)
+    if result.expected_freq.min() >= _FEWEST_EXPECTED:
+        return float(result.pvalue)
+    # The distribution with these sums of rows and columns is known exactly, and drawn from, by a seed.
+    steps_T, (before, now) = table_TD.sum(1), table_TD.sum(0)
+    drawn_RT = np.random.default_rng(0).multivariate_hypergeometric(steps_T, min(before, now), _DRAWS)
+    expected_T = steps_T * (min(before, now) / (before + now))
+    weight_T = 1 / expected_T + 1 / (steps_T - expected_T)  # one side has what the other one lacks
+    statistic_R = ((drawn_RT - expected_T) ** 2 * weight_T).sum(1)
+    as_far = int((statistic_R >= result.statistic * (1 - 1e-9)).sum())  # rounding must not tell equal ones apart
+    return (1 + as_far) / (1 + _DRAWS)
 
 
 def _compare_scores(before: Tensor, now: Tensor) -> tuple[float, float, float]:

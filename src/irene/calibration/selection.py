@@ -63,6 +63,8 @@ def fitter_of(policy: str | Fitter) -> Fitter:
         raise OptionError(
             f"a policy is a name, such as margin, a fitted one or a function, got the class {policy.__name__}"
         )
+    if not isinstance(policy, str) and not callable(policy):
+        raise OptionError(f"a policy is a name, such as margin, a fitted one or a function, got {policy!r}")
     return partial(fit_named, policy) if isinstance(policy, str) else policy
 
 

@@ -25,9 +25,12 @@ def bank(
         ),
     ] = None,
     heldout: Annotated[
-        str,
-        typer.Option(metavar="SHARE|COUNT", help="Without --split: samples to calibrate on, the others to test on."),
-    ] = "0.5",
+        str | None,
+        typer.Option(
+            metavar="SHARE|COUNT",
+            help="Without --split: samples to calibrate on, the others to test on; half of them by default.",
+        ),
+    ] = None,
     flops: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="FLOPs of each member a sample, such as 70M,1.1G.")
     ] = None,
@@ -57,7 +60,7 @@ def bank(
             name=file.name,
             labels=read_labels(labels),
             split=split,
-            heldout=share_or_count(heldout) or 0,
+            heldout=share_or_count(heldout),
             seed=seed,
         )
         show_import(run, output)

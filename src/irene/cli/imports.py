@@ -72,7 +72,9 @@ def show_import(run: Run, output: Output) -> None:
         for note in run.manifest["notes"]:
             screen.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
         screen.print(f"\nrun written to {run.path}", markup=False, highlight=False, soft_wrap=True)
-        if "heldout" in run.figures:
+        if len(run.costs) == 1:
+            screen.print("stopping early takes two members or more: there is nothing to calibrate", highlight=False)
+        elif "heldout" in run.figures:
             screen.print(f"next: irene calibrate {run.path} --max-drop 0.5%", markup=False, highlight=False)
         else:
             screen.print("next: irene calibrate with labelled --data", markup=False, highlight=False)

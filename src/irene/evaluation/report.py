@@ -12,9 +12,9 @@ from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.facts import facts, learning
 from irene.evaluation.figures import Series
 from irene.evaluation.page import Page
-from irene.evaluation.table import gain
+from irene.evaluation.table import gain, refuse_twice
 from irene.evaluation.table_files import written_gain
-from irene.files import write_atomically
+from irene.files import check_writable, write_atomically
 from irene.halting.policies import Margin
 from irene.numbers import milliseconds, plain, si
 from irene.pictures import COLOURS
@@ -25,9 +25,11 @@ def write_report(runs: Sequence[Run], path: str | Path, *, split: str = "test") 
     """Write one self-contained HTML file about runs of the same task and return its path."""
     if not runs:
         raise RunError("a report needs at least one run, got none")
+    refuse_twice(runs)
     tasks = {run.task for run in runs}
     if len(tasks) > 1:
         raise RunError("a report is about runs of one task, got classification and regression: make two reports")
+    check_writable(Path(path))
     evaluations = [evaluate.evaluate(run, split) for run in runs]
     write_atomically(Path(path), render_report(evaluations).encode())
     return Path(path)

@@ -102,6 +102,15 @@ class Table:
         return (*FIGURES[self.task], *("utility",) * some)
 
 
+def refuse_twice(runs: Sequence[Run]) -> None:
+    """Refuse a run that is given twice, by whatever path: it would count as another one."""
+    known: set[Path] = set()
+    for run in runs:
+        if run.path.resolve() in known:
+            raise OptionError(f"{run.path} is given twice: name each run once")
+        known.add(run.path.resolve())
+
+
 def make_table(
     runs: Sequence[Run], *, points: Sequence[str] = (), reference: str | None = None, split: str = "test"
 ) -> Table:
@@ -112,11 +121,7 @@ def make_table(
     """
     if not runs:
         raise RunError("there is nothing to compare: give at least one run")
-    known: set[Path] = set()
-    for run in runs:
-        if run.path.resolve() in known:
-            raise OptionError(f"{run.path} is given twice: name each run once, as it would count as another seed")
-        known.add(run.path.resolve())
+    refuse_twice(runs)
     for point in points:
         if not any(point in run.points for run in runs):
             raise OptionError(f"none of the runs has an operating point {point!r}: make it with `irene calibrate`")

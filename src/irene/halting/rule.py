@@ -15,7 +15,7 @@ from torch import Tensor
 
 from irene.errors import OptionError
 from irene.halting.policy import Policy, State, Step, Stopper
-from irene.types import Task, not_finite
+from irene.types import Task, check_width, not_finite
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,7 @@ class Rule:
 
     def start(self, batch: int, outputs: int, device: torch.device) -> State:
         """The memory of `batch` samples before the first member runs."""
+        check_width(outputs, self.task)
         state = self.policy.start(batch, self.steps, device)
         return {**state, "sum": torch.zeros(batch, outputs, device=device)}
 

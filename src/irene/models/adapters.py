@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
@@ -11,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from irene.errors import OptionError
+from irene.errors import OptionError, some_of
 from irene.models.member import as_logits
 from irene.models.onnx_file import OnnxFile
 from irene.types import Task
@@ -29,6 +31,7 @@ def as_members(models: Sequence[Any], task: Task | None = None) -> tuple[list[Ca
     if task and tasks - {task}:
         raise OptionError(f"the task is {task} and the scikit-learn members are for {tasks.pop()}: give only one kind")
     _check_classes([member for member in members if isinstance(member, Estimator)])
+    _warn_of_numbers([member for member, model in zip(members, models, strict=True) if member is not model])
     found = task or (tasks.pop() if tasks else "classification")
     for member in members:
         if isinstance(member, OnnxFile) and found == "regression":
@@ -75,6 +78,7 @@ def as_batch(inputs: Tensor | NDArray[Any]) -> Tensor:
     array = np.ascontiguousarray(inputs)
     if array.dtype.kind not in "fiub":
         raise OptionError(f"expected an array of numbers, got {array.dtype}: turn names into numbers first")
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch knows the byte order of this machine alone
     return torch.tensor(array, dtype=torch.float32 if array.dtype == np.float64 else None)
 
 
@@ -113,7 +117,9 @@ class Estimator:
             raise OptionError(f"the scikit-learn member {name} {wrong}")
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        rows = inputs.detach().cpu().numpy().reshape(len(inputs), -1)
+        rows = inputs.detach().cpu().numpy().reshape(len(inputs), math.prod(inputs.shape[1:]))
+        if len(rows) == 0:  # which scikit-learn refuses: one row tells how many outputs there are
+            return self(inputs.new_zeros(1, *inputs.shape[1:]))[:0]
         if self.task == "classification":
             probs = np.asarray(self.estimator.predict_proba(rows), dtype=np.float32)
             answer = np.log(probs.clip(_SMALLEST))
@@ -143,3 +149,22 @@ def _check_classes(members: Sequence[Estimator]) -> None:
                 f"every member must know the same classes in the same order: scikit-learn member 1 has "
                 f"{known[0].tolist()} and member {number} has {classes.tolist()}"
             )
+
+
+def _warn_of_numbers(members: Sequence[Callable[[Tensor], Tensor]]) -> None:
+    """Say it where class numbers may be taken for places: 1 and 2 of the classes 1, 2 and 3 would be read as 2 and 3.
+
+    Nothing can tell later which of the two targets are.
+    """
+    for member in members:
+        classes = np.asarray(member.classes) if isinstance(member, Estimator) and member.classes is not None else None
+        if classes is None or classes.ndim != 1 or classes.dtype.kind not in "iuf":
+            continue
+        if not np.array_equal(classes, np.arange(len(classes))):
+            warnings.warn(
+                f"the scikit-learn members know the classes {some_of([str(one) for one in classes.tolist()])}, and "
+                "irene counts places: labels and targets are from 0 on; give np.searchsorted(model.classes_, y) as "
+                "targets, and read labels by model.classes_[prediction.labels]",
+                stacklevel=4,
+            )
+            return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +18,6 @@ from irene.evaluation.banks import as_run_expects, unseen_samples
 from irene.halting.policy import Stopper
 from irene.run import Run
 from irene.types import Prediction, Task
-
-REFERENCE_MEMBERS = 3  # of the average ensemble that the paper's utility is measured against
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,24 +131,8 @@ def same_samples(one: Evaluation, other: Evaluation) -> bool:
     return len(fingerprints) == 1 and torch.equal(one.bank.ids, other.bank.ids)
 
 
-def reference(evaluations: Sequence[Evaluation], method: str, like: Evaluation) -> Evaluation | None:
-    """The run of a method on the samples `like` was evaluated on, if there is one: that of its seed before others."""
-    fitting = [other for other in evaluations if other.run.method == method and same_samples(other, like)]
+def reference(evaluations: Sequence[Evaluation], like: Evaluation) -> Evaluation | None:
+    """The average ensemble on the samples `like` was evaluated on, if there is one: that of its seed before others."""
+    fitting = [other for other in evaluations if other.run.method == "average" and same_samples(other, like)]
     same_seed = (other for other in fitting if other.seed == like.seed)
     return next(same_seed, fitting[0] if fitting else None)
-
-
-def utility(evaluation: Evaluation, evaluations: Sequence[Evaluation]) -> float:
-    """The paper's utility among these runs; NaN without a single model and a 3-member average to measure by."""
-    single = reference(evaluations, "single", evaluation)
-    average = reference(evaluations, "average", evaluation)
-    if single is None or average is None or average.bank.steps != REFERENCE_MEMBERS:
-        return math.nan
-    if evaluation.bank.task != "classification":
-        return math.nan
-    return metrics.utility(
-        evaluation.figures["accuracy"],
-        evaluation.figures["cost"],
-        single=single.figures["accuracy"],
-        average=average.figures["accuracy"],
-    )

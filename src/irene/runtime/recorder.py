@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from irene.devices import synchronise  # noqa: F401 - benchmarks/paper/streaming/timing.py imports it from here
+
 _WARM_UP = 2
 
 
@@ -128,12 +130,6 @@ class Fetch:
         """The value, on the host."""
         self._mark.wait()
         return self._host
-
-
-def synchronise(device: torch.device) -> None:
-    """Wait until everything that was given to the device is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def gpu_ms(work: Callable[[], object], device: torch.device, times: int) -> float:

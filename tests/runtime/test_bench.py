@@ -83,7 +83,7 @@ def test_inputs_are_of_all_kinds_and_always_the_same() -> None:
 def test_the_loops_it_is_measured_against() -> None:
     inputs = random_inputs((5,), 16, CPU)
     found = at_cost(cascade(), inputs, 1.5)
-    backends: list[Backend] = load_backends(found, inputs, "eager", "fp32")
+    backends: list[Backend] = load_backends(found, inputs, "eager")
     assert torch.equal(Alone(backends[1], inputs).run(inputs), found.members[1](inputs))
     whole = Whole(backends, found.rule, inputs)
     torch.testing.assert_close(whole.run(inputs), found.predict(inputs).outputs)

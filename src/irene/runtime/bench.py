@@ -94,7 +94,7 @@ def bench(
 
 def load(name: str, cascade: Cascade, inputs: Tensor) -> list[Backend]:
     """The members on the backend and in the precision that `name` says."""
-    backends = load_backends(cascade, inputs, name, "fp32")
+    backends = load_backends(cascade, inputs, name)
     for backend in backends:
         backend.run(inputs[:1])  # some find out only now what they cannot do
     return backends

@@ -19,12 +19,15 @@ from irene.run import Run
 
 
 @pytest.mark.parametrize("method", ["single", "average", "irene", "sparse-moe"])
-def test_replay_equals_running_the_members(runs: dict[str, Run], blobs: Data, method: str) -> None:
+def test_replay_equals_running_the_members(
+    runs: dict[str, Run], blobs: Data, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irene.evaluation.evaluate._BATCH", 17)
     evaluation = evaluate(runs[method])
     prediction = runs[method].predictor().predict(blobs.test.read(range(len(blobs.test))))
     torch.testing.assert_close(evaluation.prediction.outputs, prediction.outputs)
     assert torch.equal(evaluation.prediction.members_used, prediction.members_used)
-    judged = evaluate_on(runs[method], blobs, batch_size=17)
+    judged = evaluate_on(runs[method], blobs)
     assert (judged.split, judged.samples) == ("test", len(blobs.test))
     figures = judged.figures
     assert figures.pop("used") == evaluation.figures["used"]
@@ -66,7 +69,7 @@ def test_no_such_split(runs: dict[str, Run]) -> None:
 
 def test_the_frontier_holds_what_each_threshold_gives(runs: dict[str, Run]) -> None:
     evaluation = evaluate(runs["average"])
-    points = set(zip(*frontier(evaluation, Margin(), most=10_000), strict=True))
+    points = set(zip(*frontier(evaluation, Margin()), strict=True))
     for threshold in (0.05, 0.3, 0.6, 0.9):
         replayed = evaluation.bank.replay(Margin(threshold))
         cost = float(replayed.members_used.double().mean())
@@ -74,8 +77,11 @@ def test_the_frontier_holds_what_each_threshold_gives(runs: dict[str, Run]) -> N
         assert any(cost == pytest.approx(c) and right == pytest.approx(r) for c, r in points)
 
 
-def test_the_frontier_runs_from_one_member_to_all_and_is_thinned(runs: dict[str, Run]) -> None:
-    cost, quality = frontier(evaluate(runs["irene"]), most=9)
+def test_the_frontier_runs_from_one_member_to_all_and_is_thinned(
+    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irene.evaluation.evaluate._MOST_POINTS", 9)
+    cost, quality = frontier(evaluate(runs["irene"]))
     assert len(cost) == len(quality) <= 9
     assert cost == sorted(cost)
     assert (cost[0], cost[-1]) == (1.0, 3.0)

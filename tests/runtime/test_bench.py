@@ -99,17 +99,14 @@ def test_growth_over_members_and_samples() -> None:
         asked.append(len(inputs))
         return inputs[:, :3]
 
-    rows = growth([member], Margin(), inputs, bucket=8, cost=1.0, counts=(1, 4), multiples=(1, 2))
+    rows = growth([member], Margin(), inputs, bucket=8, cost=1.0, counts=(1, 4))
     told = [(row["axis"], row["mode"], row["members"], row["samples"], row["mean_cost"]) for row in rows]
     assert told == [
         ("members", "full", 1, 32, 1.0),
         ("members", "stream", 1, 32, 1.0),
         ("members", "full", 4, 32, 4.0),
         ("members", "stream", 4, 32, 1.0),
-        ("samples", "full", 1, 32, 1.0),
-        ("samples", "stream", 1, 32, 1.0),
-        ("samples", "full", 1, 64, 1.0),
-        ("samples", "stream", 1, 64, 1.0),
+        *(("samples", mode, 1, 32 * times, 1.0) for times in (1, 2, 4, 8) for mode in ("full", "stream")),
     ]
     assert all(row["seconds"] > 0 for row in rows)
     figure = growth_picture(rows)

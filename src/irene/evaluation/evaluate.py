@@ -19,6 +19,9 @@ from irene.halting.policy import Stopper
 from irene.run import Run
 from irene.types import Prediction, Task
 
+_BATCH = 1024
+_MOST_POINTS = 200  # of a line in a picture
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evaluation:
@@ -77,7 +80,6 @@ def evaluate_on(
     *,
     point: str | None = None,
     test_only: bool = False,
-    batch_size: int = 1024,
 ) -> OnData:
     """The figures of a run on data that looks like what it was trained on.
 
@@ -87,7 +89,7 @@ def evaluate_on(
     predictor = run.predictor(device, point=point)
     data = as_run_expects(run, data)
     split, judged = ("test", (data.test,)) if test_only else unseen_samples(run, data, point)
-    loaders = [Loader(samples, batch_size=batch_size, device=device, shuffle=False) for samples in judged]
+    loaders = [Loader(samples, batch_size=_BATCH, device=device, shuffle=False) for samples in judged]
     parts = [predictor.predict(batch.inputs) for loader in loaders for batch in loader.epoch(0)]
     if not parts:
         raise DataError(f"{data.name} has no test samples to evaluate on: use data with a test part")
@@ -101,14 +103,12 @@ def quality_name(task: Task) -> str:
     return "accuracy" if task == "classification" else "rmse"
 
 
-def frontier(
-    evaluation: Evaluation, policy: Stopper | None = None, *, most: int = 200
-) -> tuple[list[float], list[float]]:
-    """Cost in members and quality at every threshold of a policy: the run's own unless another is given."""
+def frontier(evaluation: Evaluation, policy: Stopper | None = None) -> tuple[list[float], list[float]]:
+    """Cost in members and quality at thresholds of a policy, from end to end: the run's own unless another is given."""
     run = evaluation.run
     curve = calibration.frontier(evaluation.bank, policy or run.policy(), run.aggregation)
     quality_M = curve.quality_M if run.task == "classification" else (-curve.quality_M).sqrt()
-    kept = torch.linspace(0, len(quality_M) - 1, min(most, len(quality_M))).round().long()
+    kept = torch.linspace(0, len(quality_M) - 1, min(_MOST_POINTS, len(quality_M))).round().long()
     return curve.cost_M[kept].tolist(), quality_M[kept].tolist()
 
 

@@ -103,10 +103,8 @@ class Table:
         return (*FIGURES[self.task], *("utility",) * some)
 
 
-def make_table(
-    runs: Sequence[Run], *, points: Sequence[str] = (), reference: str | None = None, split: str = "test"
-) -> Table:
-    """Compare runs on the same samples; runs that differ in their seed alone make one row.
+def make_table(runs: Sequence[Run], *, points: Sequence[str] = (), reference: str | None = None) -> Table:
+    """Compare runs on the same test samples; runs that differ in their seed alone make one row.
 
     Runs that have operating points of the names in `points` get a row more for each. The reference is a row or a
     method; by default the average ensemble or, without one, the first row.
@@ -122,7 +120,7 @@ def make_table(
         if not any(point in run.points for run in runs):
             raise OptionError(f"none of the runs has an operating point {point!r}: make it with `irene calibrate`")
     evaluations = [
-        evaluate.evaluate(run, split, point=point)
+        evaluate.evaluate(run, point=point)
         for point in (None, *points)
         for run in runs
         if point is None or point in run.points
@@ -145,7 +143,7 @@ def make_table(
     return Table(
         data=first.run.manifest["data"]["data"],
         task=first.bank.task,
-        split=split,
+        split=first.split,
         samples=len(first.bank),
         reference=against,
         rows=rows,

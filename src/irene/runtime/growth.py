@@ -29,7 +29,6 @@ def growth(
     bucket: int,
     cost: float,
     counts: Sequence[int] = MEMBERS,
-    multiples: Sequence[int] = SAMPLES,
     backend: str = "eager",
     task: Task = "classification",
 ) -> list[Row]:
@@ -44,7 +43,7 @@ def growth(
     for count in counts:
         some = [members[t % len(members)] for t in range(count)]
         rows += _rows(Cascade(some, policy, task=task), batches, cost, backend, "members")
-    for multiple in multiples:
+    for multiple in SAMPLES:
         rows += _rows(Cascade(members, policy, task=task), batches * multiple, cost, backend, "samples")
     return rows
 

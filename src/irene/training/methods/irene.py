@@ -201,7 +201,6 @@ class _Sequence:
             self.selector = self._new_selector()  # anew: the joint one has followed members that were still moving
             fit_selector(
                 training.loop,
-                "selector",
                 self.selector,
                 evidence,
                 self._price(),

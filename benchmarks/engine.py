@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from irene.cascade import Cascade
+from irene.devices import synchronise
 from irene.files import write_json
 from irene.halting.policies import Agreement, Margin, Never, Patience, Random, Window
 from irene.halting.policy import Policy
@@ -37,7 +38,6 @@ from irene.runtime.bench_loops import Alone
 from irene.runtime.buckets import measure
 from irene.runtime.engine import Engine, EngineOptions
 from irene.runtime.growth import growth
-from irene.runtime.recorder import synchronise
 from irene.runtime.stages import Stages
 from irene.runtime.stream import Stream, StreamOptions
 from irene.types import Prediction

@@ -1,11 +1,12 @@
-"""A device is taken only if it is there, and one that is not is refused in one line."""
+"""A device is taken only if it is there, one that is not is refused in one line, and work on it is timed whole."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from irene.devices import pick_device
+from irene import devices
+from irene.devices import pick_device, seconds_of, synchronise
 from irene.errors import OptionError
 
 
@@ -39,3 +40,30 @@ def test_a_gpu_beyond_the_last_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_is_no_device_is_refused(name: str) -> None:
     with pytest.raises(OptionError, match=f"must be auto, cpu, cuda or cuda:N, got '{name}'"):
         pick_device(name)
+
+
+@pytest.mark.parametrize(("accelerator", "waited"), [(None, []), ("cuda", []), ("xpu", ["xpu:1"])])
+def test_any_accelerator_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, accelerator: str | None, waited: list[str]
+) -> None:
+    found: list[str] = []
+    here = None if accelerator is None else torch.device(accelerator)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: here)
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda device: found.append(str(device)))
+    synchronise(torch.device("xpu:1"))
+    synchronise(torch.device("cpu"))
+    assert found == waited
+
+
+def test_work_is_timed_from_an_idle_device_to_an_idle_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def wait(device: torch.device) -> None:
+        now[0] += 10  # what the device still had to do before the work, and then of the work
+
+    def work() -> None:
+        now[0] += 3
+
+    monkeypatch.setattr(devices, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(devices, "synchronise", wait)
+    assert seconds_of(work, torch.device("cpu")) == 13

@@ -1,6 +1,9 @@
-"""Which device to run on, and whether it is there."""
+"""Which device to run on, whether it is there, and how long work on it takes."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
 
 import torch
 
@@ -21,3 +24,19 @@ def pick_device(name: str | torch.device) -> torch.device:
         seen = f"only {device.type}:0 to {device.type}:{there - 1}" if there else "none"
         raise OptionError(f"device {device} was asked for and torch sees {seen} here: use auto or --device cpu")
     return device
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until everything that was given to the device is done."""
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is not None and device.type == accelerator.type:
+        torch.accelerator.synchronize(device)
+
+
+def seconds_of(work: Callable[[], object], device: torch.device) -> float:
+    """Seconds that work takes, from a device that has nothing to do until it has nothing to do again."""
+    synchronise(device)
+    start = perf_counter()
+    work()
+    synchronise(device)
+    return perf_counter() - start

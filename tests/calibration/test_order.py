@@ -59,8 +59,8 @@ def test_starts_small_and_leaves_out_a_member_that_does_not_help(lifelike_bank: 
 
 def test_the_aggregation_is_that_of_the_chosen_members(lifelike_bank: Callable[..., Bank]) -> None:
     bank = lifelike_bank(1000, skills=SKILLS, flops=FLOPS)
-    result = best_order(bank, unit="flops", weights="root-flops")
-    mean = fit_aggregation(bank, weights="root-flops")
+    result = best_order(bank, unit="flops", weights=True)
+    mean = fit_aggregation(bank, weights=True)
     assert result.aggregation.weights == tuple(mean.weights[i] for i in result.order)
     assert result.aggregation.temperatures == tuple(mean.temperatures[i] for i in result.order)
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from irene.bank import Bank
-from irene.calibration.weights import fit_aggregation, fit_weights, root_flops_weights
+from irene.calibration.weights import fit_aggregation, fit_weights
 from irene.errors import OptionError
-from irene.types import Cost
 
 
 def test_two_weights_are_the_best_of_a_fine_grid(lifelike_bank: Callable[..., Bank]) -> None:
@@ -44,20 +43,12 @@ def test_regression_weighs_by_the_squared_error(make_bank: Callable[..., Bank]) 
     assert 0.2 < low / high < 0.35
 
 
-def test_root_flops_weights_grow_with_the_root_of_the_flops() -> None:
-    weights = root_flops_weights((Cost(flops=1.0), Cost(flops=4.0), Cost(flops=9.0)))
-    assert weights == pytest.approx((0.5, 1.0, 1.5))
-    with pytest.raises(OptionError, match="no measured cost in flops"):
-        root_flops_weights((Cost(),))
-
-
 def test_an_aggregation_takes_what_was_asked(lifelike_bank: Callable[..., Bank]) -> None:
     bank = lifelike_bank(500, flops=(1.0, 4.0, 4.0), sharpness=3.0)
     plain = fit_aggregation(bank, temperature=False)
     assert plain.weights == plain.temperatures == (1.0, 1.0, 1.0)
-    assert fit_aggregation(bank, weights="root-flops").weights == pytest.approx((0.6, 1.2, 1.2))
     assert all(temperature > 1.2 for temperature in fit_aggregation(bank).temperatures)
     assert sum(fit_aggregation(bank, weights=True).weights) == pytest.approx(3)
     unknown: Any = "root"
-    with pytest.raises(OptionError, match="root-flops"):
+    with pytest.raises(OptionError, match=r"weights must be True .* got 'root'"):
         fit_aggregation(bank, weights=unknown)

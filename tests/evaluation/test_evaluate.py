@@ -13,20 +13,21 @@ import torch
 from irene import metrics
 from irene.data import Data, from_arrays
 from irene.errors import DataError, RunError
-from irene.evaluation.evaluate import Evaluation, evaluate, evaluate_on, frontier, labels, reference, utility
+from irene.evaluation.evaluate import Evaluation, evaluate, evaluate_on, frontier, labels, reference
 from irene.halting.policies import Margin
 from irene.run import Run
-from irene.training.options import LoopOptions
-from irene.training.train import TrainOptions, train
 
 
 @pytest.mark.parametrize("method", ["single", "average", "irene", "sparse-moe"])
-def test_replay_equals_running_the_members(runs: dict[str, Run], blobs: Data, method: str) -> None:
+def test_replay_equals_running_the_members(
+    runs: dict[str, Run], blobs: Data, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irene.evaluation.evaluate._BATCH", 17)
     evaluation = evaluate(runs[method])
     prediction = runs[method].predictor().predict(blobs.test.read(range(len(blobs.test))))
     torch.testing.assert_close(evaluation.prediction.outputs, prediction.outputs)
     assert torch.equal(evaluation.prediction.members_used, prediction.members_used)
-    judged = evaluate_on(runs[method], blobs, batch_size=17)
+    judged = evaluate_on(runs[method], blobs)
     assert (judged.split, judged.samples) == ("test", len(blobs.test))
     figures = judged.figures
     assert figures.pop("used") == evaluation.figures["used"]
@@ -68,7 +69,7 @@ def test_no_such_split(runs: dict[str, Run]) -> None:
 
 def test_the_frontier_holds_what_each_threshold_gives(runs: dict[str, Run]) -> None:
     evaluation = evaluate(runs["average"])
-    points = set(zip(*frontier(evaluation, Margin(), most=10_000), strict=True))
+    points = set(zip(*frontier(evaluation, Margin()), strict=True))
     for threshold in (0.05, 0.3, 0.6, 0.9):
         replayed = evaluation.bank.replay(Margin(threshold))
         cost = float(replayed.members_used.double().mean())
@@ -76,8 +77,11 @@ def test_the_frontier_holds_what_each_threshold_gives(runs: dict[str, Run]) -> N
         assert any(cost == pytest.approx(c) and right == pytest.approx(r) for c, r in points)
 
 
-def test_the_frontier_runs_from_one_member_to_all_and_is_thinned(runs: dict[str, Run]) -> None:
-    cost, quality = frontier(evaluate(runs["irene"]), most=9)
+def test_the_frontier_runs_from_one_member_to_all_and_is_thinned(
+    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irene.evaluation.evaluate._MOST_POINTS", 9)
+    cost, quality = frontier(evaluate(runs["irene"]))
     assert len(cost) == len(quality) <= 9
     assert cost == sorted(cost)
     assert (cost[0], cost[-1]) == (1.0, 3.0)
@@ -90,37 +94,14 @@ def test_the_frontier_of_regression_is_in_rmse(regression_runs: list[Run]) -> No
     assert rmse[-1] == pytest.approx(math.sqrt(metrics.mse(whole.values, evaluation.bank.targets)))
 
 
-def test_utility_needs_both_references(runs: dict[str, Run], blobs: Data, tmp_path: Path) -> None:
-    single, average, irene = (evaluate(runs[name]) for name in ("single", "average", "irene"))
-    expected = metrics.utility(
-        irene.figures["accuracy"],
-        irene.figures["cost"],
-        single=single.figures["accuracy"],
-        average=average.figures["accuracy"],
-    )
-    assert utility(irene, [single, average, irene]) == pytest.approx(expected, nan_ok=True)
-    assert math.isnan(utility(irene, [average, irene]))
-    assert math.isnan(utility(irene, [single, irene]))
-    two = train("average", blobs, tmp_path / "two", options=TrainOptions(members=2), loop=LoopOptions(epochs=1))
-    assert math.isnan(utility(irene, [single, evaluate(two), irene]))
-
-
-def test_utility_is_one_for_both_references(runs: dict[str, Run]) -> None:
-    single, average = (evaluate(runs[name]) for name in ("single", "average"))
-    single = replace(single, figures=single.figures | {"accuracy": 0.8})
-    average = replace(average, figures=average.figures | {"accuracy": 0.9})
-    for evaluation in (single, average):
-        assert utility(evaluation, [single, average]) == pytest.approx(1)
-
-
 def test_references_are_of_the_same_samples(runs: dict[str, Run]) -> None:
     irene, average = evaluate(runs["irene"]), evaluate(runs["average"])
     manifest = runs["average"].manifest
     other = manifest | {"data": manifest["data"] | {"fingerprint": "of other data"}}
     elsewhere = replace(average, run=Run(runs["average"].path, other))
     fewer = replace(average, bank=average.bank.rows(torch.arange(10)))
-    assert reference([elsewhere, fewer, irene], "average", irene) is None
-    assert reference([elsewhere, fewer, average], "average", irene) is average
+    assert reference([elsewhere, fewer, irene], irene) is None
+    assert reference([elsewhere, fewer, average], irene) is average
 
 
 def test_references_are_of_the_same_seed_if_there_is_one(runs: dict[str, Run]) -> None:
@@ -129,9 +110,9 @@ def test_references_are_of_the_same_seed_if_there_is_one(runs: dict[str, Run]) -
         replace(one, run=Run(one.run.path, {**one.run.manifest, "seed": seed}))
         for one, seed in ((average, 1), (irene, 2))
     )
-    assert reference([second, average, irene], "average", irene) is average
-    assert reference([average, second, irene], "average", second) is second
-    assert reference([second, average, third], "average", third) is second
+    assert reference([second, average, irene], irene) is average
+    assert reference([average, second, irene], second) is second
+    assert reference([second, average, third], third) is second
 
 
 def test_labels_are_short_and_tell_runs_apart(runs: dict[str, Run]) -> None:

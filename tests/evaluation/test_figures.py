@@ -59,7 +59,11 @@ def test_reliability_bins_hold_their_upper_edge() -> None:
 
 def test_reliability_without_enough_samples_is_an_empty_picture() -> None:
     figure = figures.reliability({"few": ([0.9], [True])}, ["#123456"])
-    assert figure.axes[0].get_legend() is not None
+    (axes,) = figure.axes
+    diagonal, line = axes.lines
+    assert np.asarray(diagonal.get_xydata()).tolist() == [[0, 0], [1, 1]]
+    assert np.asarray(line.get_xydata()).size == 0
+    assert [np.asarray(dots.get_offsets()).size for dots in axes.collections] == [0]
 
 
 def test_every_run_has_a_panel() -> None:

@@ -66,7 +66,7 @@ def test_an_answer_that_never_changes_gives_one_high_score(make_bank: Callable[.
 
 def test_is_written_down_and_read_back(make_bank: Callable[..., Bank]) -> None:
     bank = make_bank(200)
-    policy = ChangePredictor.fit(bank.outputs, MEAN, features=("margin", "agreement")).at(0.7)
+    policy = ChangePredictor.fit(bank.outputs, MEAN).at(0.7)
     again = restore(describe(policy), policy.state_dict())
     torch.testing.assert_close(
         bank.trajectory(again, MEAN).scores_NT, bank.trajectory(policy, MEAN).scores_NT, rtol=0, atol=0

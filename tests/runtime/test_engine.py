@@ -26,7 +26,7 @@ from irene.mixture import Mixture
 from irene.models import MemberSpec, build
 from irene.runtime import chain, stages
 from irene.runtime import engine as engines
-from irene.runtime.backend import Backend
+from irene.runtime.backend import Backend, load_backends
 from irene.runtime.buckets import CostTable
 from irene.runtime.engine import Engine, EngineOptions
 from irene.runtime.recorder import Mark, Program
@@ -148,12 +148,26 @@ def test_the_host_waits_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_member_has_its_backend_and_precision(same: Same) -> None:
     inputs = torch.randn(64, 5)
     cascade = Cascade(mlps(), Margin(0.08))
-    engine = Engine(cascade, inputs, backends=["onnx:int8", "eager", "eager:fp16"], precision="bf16")
+    engine = Engine(cascade, inputs, backends=["onnx:int8", "eager", "eager:fp16"])
     found = [(backend.name, backend.precision) for backend in engine._stages.backends]
-    assert found == [("onnx", "int8"), ("eager", "bf16"), ("eager", "fp16")]
+    assert found == [("onnx", "int8"), ("eager", "fp32"), ("eager", "fp16")]
     same(Engine(cascade, inputs[:1], backends="onnx:fp32").predict(inputs), cascade.predict(inputs))
     with pytest.raises(OptionError, match=r"a backend is one of eager, .* got 'onnx:int4'"):
         Engine(cascade, inputs, backends="onnx:int4")
+
+
+def test_one_precision_is_given_in_one_place() -> None:
+    inputs = torch.randn(4, 5)
+    cascade = Cascade(mlps(), Margin(0.08))
+    engine = Engine(cascade, inputs, backends=["eager", "eager:bf16", "eager"], precision="bf16")
+    assert [backend.precision for backend in engine._stages.backends] == ["bf16"] * 3
+    said = "precision 'bf16' was asked for and the backend {} is {}: give one precision, in one place"
+    for kind in (Engine, Stream):
+        with pytest.raises(OptionError, match=said.format("eager:fp16", "fp16")):
+            kind(cascade, inputs, backends=["eager", "eager:fp16", "eager"], precision="bf16")
+    loaded = load_backends(cascade, inputs, "eager")
+    with pytest.raises(OptionError, match=said.format("loaded eager", "fp32")):
+        Engine(cascade, inputs, backends=loaded, precision="bf16")
 
 
 @settings(max_examples=40)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from irene import devices
 from irene.cascade import Cascade
 from irene.errors import OptionError
 from irene.halting.policies import Margin, Never, Spread, plain_policy
@@ -52,7 +53,8 @@ class Slow:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(latency, "perf_counter", clock)
+    for module in (latency, devices):
+        monkeypatch.setattr(module, "perf_counter", clock)
     return clock
 
 

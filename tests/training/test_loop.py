@@ -110,7 +110,7 @@ class Watched(Objective):
         self.modes: list[bool] = []
         self.outputs: list[Tensor] = []
 
-    def begin_epoch(self, model: nn.Module) -> None:
+    def begin_epoch(self, model: nn.Module, epoch: int) -> None:
         self.modes.append(model.training)
 
     def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:
@@ -196,7 +196,7 @@ class Exploding(Objective):
     def __init__(self, good: int) -> None:
         self.left = good + 1
 
-    def begin_epoch(self, model: nn.Module) -> None:
+    def begin_epoch(self, model: nn.Module, epoch: int) -> None:
         self.left -= 1
 
     def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:

@@ -177,12 +177,12 @@ def test_drawn_halting_is_zero_or_one_as_often_as_it_should(logit: float) -> Non
 def test_drawn_halting_passes_the_gradient_of_the_soft_draw() -> None:
     logits = torch.randn(500, 3, requires_grad=True)
     torch.manual_seed(5)
-    losses.sample_halting(logits, 0.7).sum().backward()
+    losses.sample_halting(logits).sum().backward()
     torch.manual_seed(5)
     uniform = torch.rand_like(logits).double().numpy()
-    soft = 1 / (1 + np.exp(-(logits.detach().double().numpy() + np.log(uniform / (1 - uniform))) / 0.7))
+    soft = 1 / (1 + np.exp(-(logits.detach().double().numpy() + np.log(uniform / (1 - uniform)))))
     assert logits.grad is not None
-    np.testing.assert_allclose(logits.grad.numpy(), soft * (1 - soft) / 0.7, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(logits.grad.numpy(), soft * (1 - soft), rtol=1e-3, atol=1e-5)
     assert (logits.grad > 0).any(1).all()
 
 

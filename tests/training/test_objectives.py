@@ -217,7 +217,7 @@ def test_an_epoch_begins_with_the_member_as_it_is(scene: Scene) -> None:
     asked = []
     objective = scene.joint()
     objective.answer = lambda model: (asked.append(model), newest)[1]
-    objective.begin_epoch(scene.member)
+    objective.begin_epoch(scene.member, 0)
     assert asked == [scene.member]
     assert torch.equal(scene.evidence.outputs[:, -1], newest)
     scaled = ((scene.evidence.features - scene.selector.mean_F) / scene.selector.std_F).flatten(0, 1)

@@ -85,7 +85,7 @@ def test_a_selector_is_fitted_without_a_term_of_weight_zero(
     selector = Selector()
     evidence = Evidence(bank.outputs, bank.targets, names=selector.features, task="classification", device=CPU)
     price = Price(torch.ones(3), asked=1.3, start=0.1, device=CPU)
-    fit_selector(make_loop(), "selector", selector, evidence, price, epochs=100, **{left_out: 0.0})
+    fit_selector(make_loop(), selector, evidence, price, epochs=100, **{left_out: 0.0})
     with torch.no_grad():
         h_NT = selector.halting_logits(evidence.features).sigmoid()
     cost = float((1 + (1 - h_NT[:, 0]) * (2 - h_NT[:, 1])).mean())
@@ -103,7 +103,7 @@ def test_a_fitted_selector_costs_what_was_asked_and_sends_on_the_samples_that_ga
     selector = Selector()
     evidence = Evidence(bank.outputs, bank.targets, names=selector.features, task="classification", device=CPU)
     price = Price(torch.ones(3), asked=asked, start=0.1, device=CPU)
-    fit_selector(make_loop(), "selector", selector, evidence, price, epochs=300)
+    fit_selector(make_loop(), selector, evidence, price, epochs=300)
     with torch.no_grad():
         h_NT = selector.halting_logits(evidence.features).sigmoid()
     expected = 1 + (1 - h_NT[:, 0]) + (1 - h_NT[:, 0]) * (1 - h_NT[:, 1])

@@ -17,6 +17,7 @@ from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.weights import fit_aggregation
 from irene.cascade import Cascade
+from irene.devices import seconds_of
 from irene.halting.policies import Margin
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
@@ -30,7 +31,7 @@ from irene.runtime.stream import Stream, StreamOptions
 from irene.training.afterwards import selector_fitter
 from irene.types import Cost, CostUnit, cost_vector
 from streaming.subjects import Subject, inputs_of
-from streaming.timing import Movable, answers, cycled, each, interleaved, quartiles, seconds_of
+from streaming.timing import Movable, answers, cycled, each, interleaved, quartiles
 
 OWN, SELECTOR, MARGIN = "own selector", "selector", "margin"
 POLICIES = (OWN, SELECTOR, MARGIN)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from irene.devices import seconds_of
 from irene.halting.policy import Policy, State, Step
 from irene.runtime.bench_loops import Alone
-from irene.runtime.recorder import synchronise
 
 
 class Movable(Policy):
@@ -72,14 +71,6 @@ def each(member: Alone, batches: tuple[Tensor, ...]) -> Callable[[], None]:
             member.run(batch)
 
     return work
-
-
-def seconds_of(work: Callable[[], object], device: torch.device) -> float:
-    synchronise(device)
-    start = time.perf_counter()
-    work()
-    synchronise(device)
-    return time.perf_counter() - start
 
 
 def interleaved(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from irene.calibration.frontier import Frontier
+from irene.halting.quality import drop
 
 Interval = list[float]  # low, high: JSON knows no tuples
 
@@ -26,18 +27,19 @@ def expected_figures(
     used_N = frontier.trajectory.halting_steps(threshold)
     shares = torch.bincount(used_N - 1, minlength=frontier.trajectory.steps).double() / len(used_N)
     low, high = float(frontier.costs_NT.min()), float(frontier.costs_NT.max())
+    task = frontier.trajectory.task
+    lost = float(drop((frontier.full_N - quality_N).mean(), frontier.full_N.mean(), task))
     figures: dict[str, Any] = {"cost": float(costs_N.mean())}
     intervals = {"cost": [max(low, (cost := mean_interval(costs_N, confidence))[0]), min(high, cost[1])]}
-    if frontier.trajectory.task == "classification":
-        figures |= {"accuracy": float(quality_N.mean()), "drop": float((frontier.full_N - quality_N).mean())}
+    if task == "classification":
+        figures |= {"accuracy": float(quality_N.mean()), "drop": lost}
         intervals["accuracy"] = share_interval(int(quality_N.sum()), len(quality_N), confidence)
         intervals["drop"] = drop_interval(frontier.full_N, quality_N, confidence)
     else:
-        growth = float(quality_N.mean() / frontier.full_N.mean().clamp(max=-torch.finfo(torch.float64).tiny)) - 1
-        figures |= {"mse": float(-quality_N.mean()), "drop": growth}
+        figures |= {"mse": float(-quality_N.mean()), "drop": lost}
         intervals["mse"] = mean_interval(-quality_N, confidence)
-        residual_N = (quality_N - (1 + growth) * frontier.full_N) / frontier.full_N.mean()
-        intervals["drop"] = [growth + bound for bound in mean_interval(residual_N, confidence)]
+        residual_N = (quality_N - (1 + lost) * frontier.full_N) / frontier.full_N.mean()
+        intervals["drop"] = [lost + bound for bound in mean_interval(residual_N, confidence)]
     return {**figures, "used": shares.tolist(), "intervals": intervals, "confidence": confidence}
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from irene.bank import Bank
 from irene.halting.policies import Never
 from irene.halting.policy import Stopper
-from irene.halting.quality import quality
+from irene.halting.quality import drop, quality
 from irene.halting.rule import Aggregation
 from irene.halting.trajectory import Trajectory, nearest
 from irene.types import CostUnit, cost_vector
@@ -45,9 +45,7 @@ class Frontier:
     def drop_M(self) -> Tensor:
         """Accuracy lost against the whole ensemble; for regression the relative growth of the squared error."""
         full = self.full_N.mean()
-        if self.trajectory.task == "classification":
-            return full - self.quality_M
-        return self.quality_M / full.clamp(max=-torch.finfo(torch.float64).tiny) - 1
+        return drop(full - self.quality_M, full, self.trajectory.task)
 
     def mean(self, values_NT: Tensor) -> Tensor:
         """(M,) mean of a value at the step where each sample stops."""

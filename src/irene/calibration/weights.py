@@ -1,8 +1,8 @@
-"""How much each member counts in the mean: fitted on held-out data, or by the root of its FLOPs."""
+"""How much each member counts in the mean, fitted on held-out data."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
@@ -12,14 +12,14 @@ from irene.bank import Bank
 from irene.calibration.temperature import fit_temperatures
 from irene.errors import OptionError
 from irene.halting.rule import Aggregation
-from irene.types import Cost, Task, cost_vector, differ
+from irene.types import Task, differ
 
-Weights = bool | Literal["root-flops"] | None  # None: fitted where members differ in size
+Weights = bool | None  # None: fitted where members differ in size
 _RIDGE = 0.01  # holds weights near equal where the data say little
 
 
 def fit_aggregation(bank: Bank, *, temperature: bool = True, weights: Weights = False) -> Aggregation:
-    """Temperatures and weights of the members, fitted on a bank; weights may also be set by the root of the FLOPs."""
+    """Temperatures and weights of the members, fitted on a bank."""
     steps = bank.steps
     weights = differ(bank.costs) if weights is None else weights
     temperatures = (1.0,) * steps
@@ -30,20 +30,11 @@ def fit_aggregation(bank: Bank, *, temperature: bool = True, weights: Weights = 
         if bank.task == "classification":
             answers_NTK = (answers_NTK / torch.tensor(temperatures)[:, None]).softmax(2)
         return Aggregation(fit_weights(answers_NTK, bank.targets, bank.task), temperatures)
-    if weights == "root-flops":
-        return Aggregation(root_flops_weights(bank.costs), temperatures)
     if weights is not False:
         raise OptionError(
-            "weights must be True (fit them), False (equal), None (fit them where members differ) or 'root-flops', "
-            f"got {weights!r}"
+            f"weights must be True (fit them), False (equal) or None (fit them where members differ), got {weights!r}"
         )
     return Aggregation((1.0,) * steps, temperatures)
-
-
-def root_flops_weights(costs: tuple[Cost, ...]) -> tuple[float, ...]:
-    """Weights that grow with the root of a member's FLOPs, with mean 1: a guess for members of unequal size."""
-    root_T = cost_vector(costs, "flops").sqrt()
-    return tuple((root_T / root_T.mean()).tolist())
 
 
 def fit_weights(answers_NTK: Tensor, targets: Tensor, task: Task) -> tuple[float, ...]:

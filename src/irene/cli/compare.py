@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from irene.cli.experiment import (
+    FAILED,
     BatchSize,
     Compile,
     Epochs,
@@ -22,16 +23,14 @@ from irene.cli.experiment import (
     member_count,
     own_options,
     refuse_training,
+    tell,
 )
 from irene.cli.output import Output, speaking, typed
 from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
 from irene.errors import OptionError
 
 if TYPE_CHECKING:
-    from irene.evaluation.experiment import Done
     from irene.evaluation.table import Table
-
-FAILED = 1
 
 
 def compare(
@@ -166,12 +165,3 @@ def _show(table: Table, output: Output, value: dict[str, Any]) -> None:
         screen.print(f"\n{note(table)}", markup=False, highlight=False)
 
     output.result(value, show)
-
-
-def tell(done: Done, output: Output) -> None:
-    """Say which runs are missing, and why."""
-    for name, reason in done.left_out().items():
-        output.console.print(f"{name} was left out: {reason}", markup=False, highlight=False, soft_wrap=True)
-    for name, reason in done.lost().items():
-        words = f"{name} is missing: {reason}; the same command goes on with it"
-        output.console.print(words, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The options that `irene compare` and `irene study` share: what is trained, how, and by whom."""
+"""What `irene compare` and `irene study` share: what is trained, how and by whom, and what is said of missing runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from irene.cli.params import ENSEMBLE, LOOP
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from irene.evaluation.experiment import Experiment
+    from irene.cli.output import Output
+    from irene.evaluation.experiment import Done, Experiment
 
 MACHINE = "Machine"
+FAILED = 1  # the exit code where runs are missing
 
 Seeds = Annotated[int, typer.Option(help="How many runs of each kind, with seeds 0, 1, ...", rich_help_panel=ENSEMBLE)]
 Epochs = Annotated[
@@ -160,3 +162,12 @@ def refuse_training(flags: Flags, more: Mapping[str, object]) -> None:
             raise OptionError(
                 f"{flag} is for training, and runs that exist are not trained: leave one or the other out"
             )
+
+
+def tell(done: Done, output: Output) -> None:
+    """Say which runs are missing, and why."""
+    for name, reason in done.left_out().items():
+        output.console.print(f"{name} was left out: {reason}", markup=False, highlight=False, soft_wrap=True)
+    for name, reason in done.lost().items():
+        words = f"{name} is missing: {reason}; the same command goes on with it"
+        output.console.print(words, markup=False, highlight=False, soft_wrap=True)

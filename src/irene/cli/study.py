@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from irene.cli.compare import FAILED, tell
 from irene.cli.experiment import (
+    FAILED,
     BatchSize,
     Compile,
     Epochs,
@@ -23,6 +23,7 @@ from irene.cli.experiment import (
     member_count,
     own_options,
     refuse_training,
+    tell,
 )
 from irene.cli.output import Output, speaking, typed
 from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName

@@ -17,6 +17,7 @@ from rich.console import Console
 from irene.data import Data, load
 from irene.evaluation import evaluate
 from irene.evaluation.report import headline, write_report
+from irene.evaluation.utility import utility
 from irene.training.methods import METHODS
 from irene.training.options import LoopOptions
 from irene.training.train import TrainOptions, train
@@ -69,7 +70,7 @@ def run_demo(
         runs[name].note_command(command)
     evaluations = [evaluate.evaluate(run) for run in runs.values()]
     rows = {
-        name: {**one.figures, "utility": evaluate.utility(one, evaluations)}
+        name: {**one.figures, "utility": utility([one], [[other] for other in evaluations])}
         for name, one in zip(runs, evaluations, strict=True)
     }
     return Demo(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ from irene.halting.policy import Stopper
 from irene.run import Run
 from irene.types import Prediction, Task
 
-REFERENCE_MEMBERS = 3  # of the average ensemble that the paper's utility is measured against
+_BATCH = 1024
+_MOST_POINTS = 200  # of a line in a picture
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,7 +80,6 @@ def evaluate_on(
     *,
     point: str | None = None,
     test_only: bool = False,
-    batch_size: int = 1024,
 ) -> OnData:
     """The figures of a run on data that looks like what it was trained on.
 
@@ -90,7 +89,7 @@ def evaluate_on(
     predictor = run.predictor(device, point=point)
     data = as_run_expects(run, data)
     split, judged = ("test", (data.test,)) if test_only else unseen_samples(run, data, point)
-    loaders = [Loader(samples, batch_size=batch_size, device=device, shuffle=False) for samples in judged]
+    loaders = [Loader(samples, batch_size=_BATCH, device=device, shuffle=False) for samples in judged]
     parts = [predictor.predict(batch.inputs) for loader in loaders for batch in loader.epoch(0)]
     if not parts:
         raise DataError(f"{data.name} has no test samples to evaluate on: use data with a test part")
@@ -104,14 +103,12 @@ def quality_name(task: Task) -> str:
     return "accuracy" if task == "classification" else "rmse"
 
 
-def frontier(
-    evaluation: Evaluation, policy: Stopper | None = None, *, most: int = 200
-) -> tuple[list[float], list[float]]:
-    """Cost in members and quality at every threshold of a policy: the run's own unless another is given."""
+def frontier(evaluation: Evaluation, policy: Stopper | None = None) -> tuple[list[float], list[float]]:
+    """Cost in members and quality at thresholds of a policy, from end to end: the run's own unless another is given."""
     run = evaluation.run
     curve = calibration.frontier(evaluation.bank, policy or run.policy(), run.aggregation)
     quality_M = curve.quality_M if run.task == "classification" else (-curve.quality_M).sqrt()
-    kept = torch.linspace(0, len(quality_M) - 1, min(most, len(quality_M))).round().long()
+    kept = torch.linspace(0, len(quality_M) - 1, min(_MOST_POINTS, len(quality_M))).round().long()
     return curve.cost_M[kept].tolist(), quality_M[kept].tolist()
 
 
@@ -134,24 +131,8 @@ def same_samples(one: Evaluation, other: Evaluation) -> bool:
     return len(fingerprints) == 1 and torch.equal(one.bank.ids, other.bank.ids)
 
 
-def reference(evaluations: Sequence[Evaluation], method: str, like: Evaluation) -> Evaluation | None:
-    """The run of a method on the samples `like` was evaluated on, if there is one: that of its seed before others."""
-    fitting = [other for other in evaluations if other.run.method == method and same_samples(other, like)]
+def reference(evaluations: Sequence[Evaluation], like: Evaluation) -> Evaluation | None:
+    """The average ensemble on the samples `like` was evaluated on, if there is one: that of its seed before others."""
+    fitting = [other for other in evaluations if other.run.method == "average" and same_samples(other, like)]
     same_seed = (other for other in fitting if other.seed == like.seed)
     return next(same_seed, fitting[0] if fitting else None)
-
-
-def utility(evaluation: Evaluation, evaluations: Sequence[Evaluation]) -> float:
-    """The paper's utility among these runs; NaN without a single model and a 3-member average to measure by."""
-    single = reference(evaluations, "single", evaluation)
-    average = reference(evaluations, "average", evaluation)
-    if single is None or average is None or average.bank.steps != REFERENCE_MEMBERS:
-        return math.nan
-    if evaluation.bank.task != "classification":
-        return math.nan
-    return metrics.utility(
-        evaluation.figures["accuracy"],
-        evaluation.figures["cost"],
-        single=single.figures["accuracy"],
-        average=average.figures["accuracy"],
-    )

@@ -14,6 +14,7 @@ from irene.evaluation.figures import Series
 from irene.evaluation.page import Page
 from irene.evaluation.table import gain, refuse_twice
 from irene.evaluation.table_files import written_gain
+from irene.evaluation.utility import utility
 from irene.files import check_writable, write_atomically
 from irene.halting.policies import Margin
 from irene.numbers import milliseconds, plain, si
@@ -102,6 +103,7 @@ def _table(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) 
     quality = ("accuracy", "NLL", "ECE") if classes else ("RMSE", "MAE", "R²")
     compared = classes and any(_rival(one, evaluations) for one in evaluations)
     last = ("against average", "utility") if compared else ()
+    kinds = [[one] for one in evaluations]
     rows = []
     for name, one in zip(names, evaluations, strict=True):
         values = one.figures
@@ -112,7 +114,7 @@ def _table(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) 
             shown[1:1] = [f"{values['rmse']:.4g}", f"{values['mae']:.4g}", f"{values['r2']:.3f}"]
         if compared:
             rival = _rival(one, evaluations)
-            shown += [written_gain(gain([one], [rival]) if rival else None), plain(evaluate.utility(one, evaluations))]
+            shown += [written_gain(gain([one], [rival]) if rival else None), plain(utility([one], kinds))]
         rows.append(shown)
     page.table(("run", *quality, "members", "FLOPs", "ms", *last), rows)
     sizes = " and ".join(sorted({f"{len(one.bank):,}" for one in evaluations}))
@@ -120,14 +122,15 @@ def _table(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) 
     if compared:
         note += (
             " Against average: accuracy in points, with the 95 % interval of a paired bootstrap."
-            " Utility: accuracy against cost as in the paper, 1 for one model and for the 3-member average;"
-            " not defined where that average is no better than one model."
+            " Utility: accuracy against cost as in the paper, 1 for one model and for the average of three: the first"
+            " members of the average ensemble of the same seed; not defined without three of them, or where they are no"
+            " better together than the first."
         )
     page.text(note, "note")
 
 
 def _rival(evaluation: Evaluation, evaluations: Sequence[Evaluation]) -> Evaluation | None:
-    average = evaluate.reference(evaluations, "average", evaluation)
+    average = evaluate.reference(evaluations, evaluation)
     return None if average is evaluation else average
 
 

@@ -17,8 +17,9 @@ from torch import Tensor
 from irene import metrics
 from irene.errors import OptionError, RunError
 from irene.evaluation import evaluate
-from irene.evaluation.evaluate import REFERENCE_MEMBERS, Evaluation
+from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.facts import flatten
+from irene.evaluation.utility import utility
 from irene.halting.quality import quality
 from irene.run import Run
 from irene.types import Task
@@ -111,10 +112,8 @@ def refuse_twice(runs: Sequence[Run]) -> None:
         known.add(run.path.resolve())
 
 
-def make_table(
-    runs: Sequence[Run], *, points: Sequence[str] = (), reference: str | None = None, split: str = "test"
-) -> Table:
-    """Compare runs on the same samples; runs that differ in their seed alone make one row.
+def make_table(runs: Sequence[Run], *, points: Sequence[str] = (), reference: str | None = None) -> Table:
+    """Compare runs on the same test samples; runs that differ in their seed alone make one row.
 
     Runs that have operating points of the names in `points` get a row more for each. The reference is a row or a
     method; by default the average ensemble or, without one, the first row.
@@ -126,7 +125,7 @@ def make_table(
         if not any(point in run.points for run in runs):
             raise OptionError(f"none of the runs has an operating point {point!r}: make it with `irene calibrate`")
     evaluations = [
-        evaluate.evaluate(run, split, point=point)
+        evaluate.evaluate(run, point=point)
         for point in (None, *points)
         for run in runs
         if point is None or point in run.points
@@ -144,12 +143,12 @@ def make_table(
     if against is None and reference is not None:
         raise OptionError(f"no run is of the reference {reference!r} (there are: {', '.join(groups)})")
     against = against or next(iter(groups))
-    averages = [ones for ones in (groups[against], *groups.values()) if _measures_utility(ones[0])]
-    rows = [_row(name, ones, None if name == against else groups[against], averages) for name, ones in groups.items()]
+    kinds = (groups[against], *groups.values())
+    rows = [_row(name, ones, None if name == against else groups[against], kinds) for name, ones in groups.items()]
     return Table(
         data=first.run.manifest["data"]["data"],
         task=first.bank.task,
-        split=split,
+        split=first.split,
         samples=len(first.bank),
         reference=against,
         rows=rows,
@@ -210,7 +209,7 @@ def _row(
     name: str,
     ones: Sequence[Evaluation],
     against: Sequence[Evaluation] | None,
-    averages: Sequence[Sequence[Evaluation]],
+    kinds: Sequence[Sequence[Evaluation]],
 ) -> Row:
     task = ones[0].bank.task
     known = [figure for figure in (*FIGURES[task], *MORE[task]) if figure in ones[0].figures]
@@ -222,7 +221,7 @@ def _row(
         runs=tuple(str(one.run.path) for one in ones),
         figures={figure: Spread.of(one.figures[figure] for one in ones) for figure in known},
         used=tuple(map(statistics.fmean, zip_longest(*(one.figures["used"] for one in ones), fillvalue=0.0))),
-        utility=_utility(ones, averages) if task == "classification" else math.nan,
+        utility=utility(ones, kinds),
         gain=None if against is None else gain(ones, against),
     )
 
@@ -246,34 +245,6 @@ def _quality(ones: Sequence[Evaluation]) -> Tensor:
     return torch.stack(
         [quality(one.prediction.outputs[:, None], one.bank.targets, one.bank.task)[:, 0] for one in ones]
     ).mean(0)
-
-
-def _measures_utility(evaluation: Evaluation) -> bool:
-    whole = evaluation.run.method == "average" and evaluation.point is None
-    return whole and evaluation.bank.steps >= REFERENCE_MEMBERS
-
-
-def _utility(ones: Sequence[Evaluation], averages: Sequence[Sequence[Evaluation]]) -> float:
-    """The paper's utility, against one model and the average of three with the same seeds.
-
-    Both are members of the first kind of average ensemble that has these seeds; NaN where there is none.
-    """
-    seeds = [one.seed for one in ones]
-    by_seed = ({one.seed: one for one in kind} for kind in averages)
-    known = next((kind for kind in by_seed if set(seeds) <= set(kind)), None)
-    if known is None:
-        return math.nan
-    single, average = (
-        statistics.fmean(prefix_accuracy(known[seed], count) for seed in seeds) for count in (1, REFERENCE_MEMBERS)
-    )
-    accuracy, cost = (statistics.fmean(one.figures[name] for one in ones) for name in ("accuracy", "cost"))
-    return metrics.utility(accuracy, cost, single=single, average=average)
-
-
-def prefix_accuracy(evaluation: Evaluation, count: int) -> float:
-    """The accuracy of the mean of the first members."""
-    bank = evaluation.bank.members(range(count))
-    return metrics.accuracy(bank.replay().outputs, bank.targets)
 
 
 def as_dict(table: Table) -> dict[str, Any]:

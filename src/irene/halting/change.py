@@ -46,9 +46,9 @@ class ChangePredictor(Policy):
 
     @classmethod
     @torch.no_grad()
-    def fit(cls, outputs_NTHK: Tensor, aggregation: Aggregation, *, features: tuple[str, ...] | None = None) -> Self:
+    def fit(cls, outputs_NTHK: Tensor, aggregation: Aggregation) -> Self:
         """Learn from saved outputs of all members, on samples that no member was trained on."""
-        policy = cls(steps=outputs_NTHK.shape[1], features=features)
+        policy = cls(steps=outputs_NTHK.shape[1])
         table_NTF, means_NTK = feature_table(policy.features, outputs_NTHK, aggregation, "classification")
         stays_NT = already_final(means_NTK)
         for t in range(policy.steps - 1):

@@ -63,10 +63,9 @@ class CostToGo(Policy):
         costs_T: Tensor,
         *,
         task: Task = "classification",
-        features: tuple[str, ...] | None = None,
     ) -> Self:
         """Learn from saved outputs of all members, on labelled samples that no member was trained on."""
-        policy = cls(steps=outputs_NTHK.shape[1], features=features, task=task)
+        policy = cls(steps=outputs_NTHK.shape[1], task=task)
         table_NTF, means_NTK = feature_table(policy.features, outputs_NTHK, aggregation, task)
         quality_NT = quality(means_NTK, targets, task)
         prices_L = price_ladder(quality_NT, costs_T)

@@ -1,4 +1,4 @@
-"""How good an answer is for a sample: right or wrong, or minus its squared error."""
+"""How good an answer is for a sample: right or wrong, or minus its squared error; and what is lost of that."""
 
 from __future__ import annotations
 
@@ -14,3 +14,13 @@ def quality(answers_NTK: Tensor, targets: Tensor, task: Task) -> Tensor:
         return (answers_NTK.argmax(2) == targets[:, None]).to(torch.float64)
     targets_NK = targets.reshape(len(targets), -1).to(torch.float64)
     return -(answers_NTK.to(torch.float64) - targets_NK[:, None]).square().mean(2)
+
+
+def drop(lost: Tensor, full: Tensor, task: Task) -> Tensor:
+    """Accuracy lost against the whole ensemble; for regression the relative growth of the squared error.
+
+    `lost` is the mean quality lost and `full` that of the whole ensemble; no error at all counts as the least above 0.
+    """
+    if task == "classification":
+        return lost
+    return lost / (-full).clamp(min=torch.finfo(full.dtype).tiny)

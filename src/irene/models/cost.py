@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from irene.devices import seconds_of
 from irene.errors import OptionError
 from irene.types import Cost
 
@@ -41,7 +41,7 @@ def measure_cost(member: Callable[[Tensor], Any], sample_inputs: Tensor, *, repe
             member(inputs)
         seconds: list[float] = []
         while len(seconds) < repeats or (sum(seconds) < _LEAST_SECONDS and len(seconds) < _MOST_REPEATS):
-            seconds.append(_seconds(member, inputs))
+            seconds.append(seconds_of(lambda: member(inputs), inputs.device))
     ms = 1000 * statistics.median(seconds) / len(inputs)
     return Cost(members=1.0, parameters=parameters, flops=flops, ms=ms)
 
@@ -64,17 +64,3 @@ def _evaluating(member: Callable[[Tensor], Any]) -> Iterator[None]:
     finally:
         for part, mode in modes.items():
             part.training = mode
-
-
-def _seconds(member: Callable[[Tensor], Any], inputs: Tensor) -> float:
-    _synchronise(inputs.device)
-    start = time.perf_counter()
-    member(inputs)
-    _synchronise(inputs.device)
-    return time.perf_counter() - start
-
-
-def _synchronise(device: torch.device) -> None:
-    accelerator = torch.accelerator.current_accelerator()
-    if accelerator is not None and device.type == accelerator.type:
-        torch.accelerator.synchronize(device)

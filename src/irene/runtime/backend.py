@@ -112,11 +112,12 @@ def check_precision(backend: type[Backend], precision: Precision) -> None:
 
 
 def load_backends(
-    cascade: Cascade, example: Tensor, backends: str | Sequence[str | Backend], precision: Precision
+    cascade: Cascade, example: Tensor, backends: str | Sequence[str | Backend], precision: Precision | None = None
 ) -> list[Backend]:
     """A backend for each member: one name for all of them, or a name or a loaded backend each.
 
-    A name that says its own precision, such as onnx:int8, gets that one.
+    A name may say its own precision, such as onnx:int8; others are loaded in `precision`, by default fp32. What has
+    another precision than the one given is refused.
     """
     if not isinstance(cascade, Cascade):
         raise OptionError(f"an engine runs the members of a Cascade in order, got a {type(cascade).__name__}")
@@ -126,9 +127,18 @@ def load_backends(
     loaded = []
     for member, one in zip(cascade.members, asked, strict=True):
         if isinstance(one, str):
-            kind, own = parse_backend(one, precision)
+            kind, own = parse_backend(one, precision or "fp32")
+            _check_one_word(precision, own, one)
             one = backend_class(kind).load(member, example, precision=own)
         if not isinstance(one, Backend):
             raise OptionError(f"a backend is a name, such as eager, or one that is loaded, got {one!r}")
+        _check_one_word(precision, one.precision, f"loaded {one.name}")
         loaded.append(one)
     return loaded
+
+
+def _check_one_word(asked: Precision | None, own: Precision, backend: str) -> None:
+    if asked not in (None, own):
+        raise OptionError(
+            f"precision {asked!r} was asked for and the backend {backend} is {own}: give one precision, in one place"
+        )

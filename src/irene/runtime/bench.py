@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from irene.cascade import Cascade
+from irene.devices import seconds_of, synchronise
 from irene.errors import IreneError, OptionError, first_line
 from irene.halting.trajectory import follow, nearest
 from irene.models.member import as_heads
@@ -22,7 +22,6 @@ from irene.models.onnx_file import OnnxFile
 from irene.runtime.backend import Backend, installed_backends, load_backends
 from irene.runtime.bench_loops import Alone, Whole
 from irene.runtime.engine import Engine, EngineOptions
-from irene.runtime.recorder import synchronise
 from irene.runtime.stream import Stream, StreamOptions
 
 Mode = Literal["single", "full", "plain", "engine", "stream"]
@@ -95,7 +94,7 @@ def bench(
 
 def load(name: str, cascade: Cascade, inputs: Tensor) -> list[Backend]:
     """The members on the backend and in the precision that `name` says."""
-    backends = load_backends(cascade, inputs, name, "fp32")
+    backends = load_backends(cascade, inputs, name)
     for backend in backends:
         backend.run(inputs[:1])  # some find out only now what they cannot do
     return backends
@@ -218,11 +217,7 @@ def _interleaved(
     least = 0.0
     while len(found["full"]) < _MOST_PASSES and (len(found["full"]) < _FEWEST_PASSES or least < seconds):
         for name, (work, batches) in passes.items():
-            synchronise(device)
-            start = time.perf_counter()
-            work()
-            synchronise(device)
-            found[name].append(1000 * (time.perf_counter() - start) / batches)
+            found[name].append(1000 * seconds_of(work, device) / batches)
         least = min(sum(times) * passes[name][1] / 1000 for name, times in found.items())
     return {name: _timing(times) for name, times in found.items()}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from irene.devices import seconds_of
 from irene.errors import OptionError
 from irene.runtime.recorder import gpu_ms
 
@@ -103,12 +103,7 @@ def _cheapest(costs: tuple[float, ...], last: int) -> tuple[NDArray[np.float64],
 
 def measure(program: Callable[[], None], device: torch.device) -> float:
     """Milliseconds that a program takes of the device: the median of a few times."""
-    return statistics.median(_time(program, device) for _ in range(_REPEATS))
-
-
-def _time(program: Callable[[], None], device: torch.device) -> float:
-    if device.type == "cuda":
-        return gpu_ms(program, device, _IN_A_ROW)
-    start = time.perf_counter()
-    program()
-    return 1000 * (time.perf_counter() - start)
+    on_gpu = device.type == "cuda"
+    return statistics.median(
+        gpu_ms(program, device, _IN_A_ROW) if on_gpu else 1000 * seconds_of(program, device) for _ in range(_REPEATS)
+    )

@@ -58,8 +58,8 @@ class Engine:
 
     `example` holds one raw input or more on the device to run on; it tells their shape and type. Everything is
     compiled, captured and timed here, and nothing later. `backends` names what runs the members: one name, or
-    one for each of them, or backends that are loaded already; a name may say a precision of its own, as eager:bf16
-    does. Threads may share an engine: it serves one at a time.
+    one for each of them, or backends that are loaded already; `precision` is that of all members, by default fp32, and
+    a name may say one of its own instead, as eager:bf16 does. Threads may share an engine: it serves one at a time.
     """
 
     @out_of_inference_mode
@@ -69,7 +69,7 @@ class Engine:
         example: Tensor | NDArray[Any],
         *,
         backends: str | Sequence[str | Backend] = "eager",
-        precision: Precision = "fp32",
+        precision: Precision | None = None,
         options: EngineOptions | None = None,
     ) -> None:
         self.options = options or EngineOptions()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from irene.cascade import Cascade
+from irene.devices import seconds_of
 from irene.halting.policies import Never
 from irene.halting.policy import Policy
 from irene.runtime.backend import parse_backend
 from irene.runtime.bench import Row, at_cost
-from irene.runtime.recorder import synchronise
 from irene.runtime.stream import Stream, StreamOptions
 from irene.types import Task
 
@@ -30,7 +29,6 @@ def growth(
     bucket: int,
     cost: float,
     counts: Sequence[int] = MEMBERS,
-    multiples: Sequence[int] = SAMPLES,
     backend: str = "eager",
     task: Task = "classification",
 ) -> list[Row]:
@@ -45,7 +43,7 @@ def growth(
     for count in counts:
         some = [members[t % len(members)] for t in range(count)]
         rows += _rows(Cascade(some, policy, task=task), batches, cost, backend, "members")
-    for multiple in multiples:
+    for multiple in SAMPLES:
         rows += _rows(Cascade(members, policy, task=task), batches * multiple, cost, backend, "samples")
     return rows
 
@@ -74,10 +72,10 @@ def _rows(cascade: Cascade, batches: Sequence[Tensor], cost: float, backend: str
 
 def _best(stream: Stream, batches: Sequence[Tensor]) -> tuple[Tensor, float]:
     """Members used, and the shortest of a few times: what the work takes when nothing else disturbs it."""
-    times = []
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        used = torch.cat([answer.members_used for answer in stream.predict(batches)])
-        synchronise(used.device)
-        times.append(time.perf_counter() - start)
-    return used, min(times)
+    used: list[Tensor] = []
+
+    def work() -> None:
+        used[:] = [answer.members_used for answer in stream.predict(batches)]
+
+    seconds = min(seconds_of(work, batches[0].device) for _ in range(_REPEATS))
+    return torch.cat(used), seconds

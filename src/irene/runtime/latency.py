@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
@@ -14,12 +15,12 @@ from torch import Tensor
 
 from irene.calibration.targets import p99_of
 from irene.cascade import Cascade
+from irene.devices import seconds_of
 from irene.errors import OptionError
 from irene.halting.policies import Never, plain_policy
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.models.adapters import as_batch
-from irene.runtime.recorder import synchronise
 from irene.types import Cost
 
 _FEWEST, _MOST, _SECONDS = 20, 300, 10.0
@@ -42,11 +43,7 @@ def measure_latency(cascade: Cascade, sample: Tensor | NDArray[Any]) -> tuple[Co
     begun = perf_counter()
     while len(ms_T[0]) < _MOST and (len(ms_T[0]) < _FEWEST or perf_counter() - begun < _SECONDS):
         for depth, found in zip(depths, ms_T, strict=True):
-            synchronise(sample.device)
-            start = perf_counter()
-            depth.predict(sample)
-            synchronise(sample.device)
-            found.append(1000 * (perf_counter() - start))
+            found.append(1000 * seconds_of(partial(depth.predict, sample), sample.device))
     after = [0.0, *(p99_of(torch.tensor(found, dtype=torch.float64)) for found in ms_T)]
     return tuple(
         replace(cost, ms=max(later - earlier, _LEAST_MS))

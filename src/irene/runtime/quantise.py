@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -14,7 +13,7 @@ from irene.bank import Bank
 from irene.calibration.targets import Target
 from irene.cascade import Cascade
 from irene.errors import CalibrationError, OptionError
-from irene.halting.quality import quality
+from irene.halting.quality import drop, quality
 from irene.models.adapters import as_batch
 from irene.runtime.backend import Backend, backend_class
 from irene.runtime.recalibrate import as_trained, recalibrate, replay
@@ -50,17 +49,16 @@ class Change:
 def change(before: Prediction, after: Prediction, targets: Tensor) -> Change:
     """What became of the answers to the same samples."""
     task = before.task
-    was, now = (float(quality(one.outputs[:, None], targets, task).mean()) for one in (before, after))
+    was, now = (quality(one.outputs[:, None], targets, task).mean() for one in (before, after))
+    loss = float(drop(was - now, was, task))
     if task == "classification":
-        figure, loss = "accuracy", was - now
-        agreement = float((before.labels == after.labels).double().mean())
+        figure, agreement = "accuracy", float((before.labels == after.labels).double().mean())
     else:
         figure, was, now, agreement = "mse", -was, -now, None
-        loss = now / max(was, torch.finfo(torch.float64).tiny) - 1
     return Change(
         figure=figure,
-        before=was,
-        after=now,
+        before=float(was),
+        after=float(now),
         loss=loss,
         agreement=agreement,
         cost_before=float(before.cost.mean()),

@@ -130,12 +130,6 @@ class Fetch:
         return self._host
 
 
-def synchronise(device: torch.device) -> None:
-    """Wait until everything that was given to the device is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def gpu_ms(work: Callable[[], object], device: torch.device, times: int) -> float:
     """Milliseconds that a GPU needs for this, some times in a row and without waiting for the host."""
     start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))

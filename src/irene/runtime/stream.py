@@ -97,7 +97,7 @@ class Stream:
         example: Tensor | NDArray[Any],
         *,
         backends: str | Sequence[str | Backend] = "eager",
-        precision: Precision = "fp32",
+        precision: Precision | None = None,
         options: StreamOptions | None = None,
     ) -> None:
         self.options = options or StreamOptions()

@@ -45,7 +45,7 @@ def selector_fitter(*, cost: float | None = None, hidden: int = 8, epochs: int =
             asked = float(costs_T[0] + _SHARE * costs_T[1:].sum()) if cost is None else cost
             price = Price(costs_T, asked=asked, start=_PRICE, device=device)
             loop = Loop(device=device, seed=seed, recorder=Recorder(), checkpoints=Checkpoints(None))
-            fit_selector(loop, "selector", selector, evidence, price, epochs=epochs)
+            fit_selector(loop, selector, evidence, price, epochs=epochs)
         return selector.eval()
 
     return fit

@@ -39,7 +39,7 @@ class World:
         self._average([buffer for buffer in module.buffers() if buffer.is_floating_point()])
 
     def average(self, values: Tensor) -> Tensor:
-        """The mean of a tensor over the processes."""
+        """Replace a tensor by its mean over the processes, and give it back."""
         if self.size > 1:
             self._average([values])
         return values

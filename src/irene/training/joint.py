@@ -107,7 +107,7 @@ class JointObjective(Objective):
         self.answer = answer  # the member's outputs on the evidence as it is now; None: they are there already
         self.batch_size = min(SELECTOR_BATCH, len(evidence))
 
-    def begin_epoch(self, model: nn.Module) -> None:
+    def begin_epoch(self, model: nn.Module, epoch: int) -> None:
         if self.answer is not None:
             self.evidence.refresh(self.answer(model))
         self.companion.standardise(self.evidence.features)

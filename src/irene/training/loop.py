@@ -106,7 +106,7 @@ class Loop:
                 started = time.monotonic()
                 torch.manual_seed(derive_seed(self.seed, stage, epoch, "draws"))
                 model.eval()
-                objective.begin_epoch(model)
+                objective.begin_epoch(model, epoch)
                 model.train()
                 for index, batch in enumerate(loader.epoch(epoch)):
                     stepper.step(batch, (epoch * len(loader) + index) / (options.epochs * len(loader)))

@@ -125,10 +125,10 @@ def expected_loss(p_BT: Tensor, loss_BT: Tensor) -> Tensor:
     return (p_BT * loss_BT).sum(1).mean()
 
 
-def sample_halting(logits_BT: Tensor, temperature: float = 1.0) -> Tensor:
+def sample_halting(logits_BT: Tensor) -> Tensor:
     """(B, T) h_t in {0, 1}: a Gumbel-softmax draw, binarised with a straight-through gradient (Eq. 6's mask)."""
     uniform_BT = torch.rand_like(logits_BT).clamp(1e-6, 1 - 1e-6)
     noisy_BT = logits_BT + uniform_BT.log() - (-uniform_BT).log1p()  # the difference of two Gumbel draws
-    soft_BT = (noisy_BT / temperature).sigmoid()
+    soft_BT = noisy_BT.sigmoid()
     hard_BT = (soft_BT >= 0.5).to(soft_BT)
     return hard_BT + (soft_BT - soft_BT.detach())  # exactly 0 or 1, with the gradient of the soft value

@@ -126,8 +126,13 @@ class Trained:
     policy: Stopper = field(default_factory=Never)
     aggregation: Aggregation | None = None  # equal weights if None
     gate: Member | None = None
-    top: int | None = None  # of a mixture: how many members each sample runs
+    top: int | None = None  # of a mixture: how many members each sample runs; all if None
     facts: dict[str, Any] = field(default_factory=dict)  # what else run.json is to say, by name
+
+    @property
+    def running(self) -> int:
+        """How many members of a mixture each sample runs."""
+        return len(self.members) if self.top is None else self.top
 
 
 @dataclass(frozen=True, kw_only=True)

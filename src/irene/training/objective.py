@@ -32,8 +32,8 @@ class Objective(ABC):
     def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:
         """The weighted terms of the loss for the model's raw output on a batch."""
 
-    def begin_epoch(self, model: nn.Module) -> None:
-        """Called before each epoch with the model in evaluation mode."""
+    def begin_epoch(self, model: nn.Module, epoch: int) -> None:
+        """Called before each epoch, counted from 0, with the model in evaluation mode."""
         return
 
     def figures(self) -> dict[str, float]:

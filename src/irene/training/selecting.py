@@ -103,7 +103,6 @@ class _FitSelector(Objective):
 
 def fit_selector(
     loop: Loop,
-    stage: str,
     selector: Selector,
     evidence: Evidence,
     price: Price,
@@ -128,4 +127,4 @@ def fit_selector(
     optimizer = OptimizerOptions(kind="adam", lr=FIT_RATE, weight_decay=1e-4, schedule=Schedule(kind="cosine"))
     options = LoopOptions(epochs=epochs, batch_size=batch_size, optimizer=optimizer, precision="fp32")
     objective = _FitSelector(evidence, price, ensemble, cost)
-    loop.fit(stage, _Logits(selector), objective, samples, options)
+    loop.fit("selector", _Logits(selector), objective, samples, options)

@@ -281,7 +281,7 @@ def _finish(run: Run, training: Training, trained: Trained, notes: list[str], se
     policy = trained.policy.cpu()
     run.save_policy(policy)
     if trained.gate is not None:
-        run.save_gate(trained.gate, trained.top or len(trained.members), training.cost(trained.gate))
+        run.save_gate(trained.gate, trained.running, training.cost(trained.gate))
     figures = {}
     splits = training.splits
     for name, samples in (("heldout", splits.heldout), ("test", splits.test)):
@@ -298,7 +298,7 @@ def make_bank(training: Training, trained: Trained, samples: Samples, costs: tup
     gates = None
     if trained.gate is not None:
         logits_NT = training.outputs(trained.gate, samples)[:, 0]
-        gates = gate_weights(logits_NT, trained.top or len(trained.members))
+        gates = gate_weights(logits_NT, trained.running)
     return Bank(
         task=training.task,
         outputs=torch.stack([training.outputs(member, samples) for member in trained.members], 1),

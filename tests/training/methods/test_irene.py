@@ -170,6 +170,7 @@ def test_table_of_values_stops_where_the_noise_is_low(tmp_path: Path) -> None:
         ({"recipe": "new"}, "recipe must be irene or paper"),
         ({"selector_data": "train"}, "selector data is slice or folds"),
         ({"folds": 1}, "at least 2"),
+        ({"folds": 5}, "got 5 of them with selector data slice: use folds"),
         ({"without": ("base",)}, "parts to leave out"),
         ({"cost": 0.0}, "must be above 0"),
         ({"cost_unit": "euro"}, "cost unit must be one of"),

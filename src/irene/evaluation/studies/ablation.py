@@ -50,7 +50,8 @@ def measure(runs: Sequence[Run]) -> Data:
     if not whole:
         raise RunError("an ablation needs runs of irene with all its parts, and runs --without some of them")
     names = {str(run.path): _name(run) for run in wanted}
-    table = make_table(wanted, reference=_row_of(whole[0], wanted))
+    # The first run of irene names the row that others are compared with: one with all its parts.
+    table = make_table(sorted(wanted, key=lambda run: bool(_left_out(run))), reference="irene")
     rows = {names[row.runs[0]]: row for row in table.rows}
     if len(rows) < len(table.rows):
         kinds = ", ".join(row.name for row in table.rows)
@@ -61,13 +62,8 @@ def measure(runs: Sequence[Run]) -> Data:
         "task": table.task,
         "samples": table.samples,
         "quality": quality,
-        "variants": {name: _figures(row, quality) for name, row in rows.items()},
+        "variants": {name: _figures(rows[name], quality) for name in dict.fromkeys(names.values())},
     }
-
-
-def _row_of(run: Run, runs: Sequence[Run]) -> str:
-    """The name that the table gives to the row of a run."""
-    return next(row.name for row in make_table(runs).rows if str(run.path) in row.runs)
 
 
 def _left_out(run: Run) -> tuple[Part, ...]:

@@ -14,10 +14,11 @@ from irene import metrics
 from irene.bank import Bank
 from irene.errors import RunError
 from irene.evaluation import evaluate
-from irene.evaluation.evaluate import REFERENCE_MEMBERS, Evaluation
+from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.experiment import Variant
 from irene.evaluation.studies.study import Data, Own, Study, about, of_method
-from irene.evaluation.table import Spread, prefix_accuracy
+from irene.evaluation.table import Spread
+from irene.evaluation.utility import REFERENCE_MEMBERS, prefix_accuracy
 from irene.halting.policies import Confidence
 from irene.pictures import COLOURS, INK, WIDTH, styled
 from irene.run import Run

@@ -77,12 +77,11 @@ class MarriageObjective(Objective):
         self.shares_NF = shares_NF.to(training.device)
         self.chosen_NT = torch.zeros(len(shares_NF), self.members, device=training.device)
         self.scale_K = training.scale_K
-        self.epoch = torch.zeros((), dtype=torch.int64)
 
-    def begin_epoch(self, model: nn.Module) -> None:
+    def begin_epoch(self, model: nn.Module, epoch: int) -> None:
         training, options = self.training, self.options
         samples = training.splits.train
-        progress = int(self.epoch) / max(1, training.loop_options.epochs - 1)
+        progress = epoch / max(1, training.loop_options.epochs - 1)
         first, last = options.models or (self.members, math.ceil(self.members / 2))
         output_NTK = training.outputs(model, samples).to(training.device)
         loss_NT = losses.output_loss(output_NTK, samples.targets.to(training.device), training.task, self.scale_K)
@@ -96,7 +95,6 @@ class MarriageObjective(Objective):
                 inter=_between(options.inter, progress),
             )
         )
-        self.epoch += 1
 
     def terms(self, batch: Batch, output: Tensor) -> dict[str, Tensor]:
         chosen_BT = self.chosen_NT[batch.index]
@@ -106,9 +104,6 @@ class MarriageObjective(Objective):
 
     def figures(self) -> dict[str, float]:
         return {"members_a_sample": float(self.chosen_NT.sum(1).mean())}
-
-    def state(self) -> dict[str, Tensor]:
-        return {"epoch": self.epoch}
 
 
 def _between(ends: tuple[float, float], progress: float) -> float:

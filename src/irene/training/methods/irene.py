@@ -36,6 +36,7 @@ from irene.types import COST_UNITS, Cost, CostUnit, cost_vector
 Recipe = Literal["irene", "paper"]
 SelectorData = Literal["slice", "folds"]
 Part = Literal["ensemble", "cost", "rank", "discrepancy", "joint", "selector"]
+FOLDS = 2
 COLLAPSED = 0.98  # a larger share of samples that stop at one and the same step is a collapse
 
 
@@ -59,7 +60,7 @@ class IreneOptions:
     cost_unit: CostUnit = "members"
     recipe: Recipe = "irene"
     selector_data: SelectorData = "slice"
-    folds: int = 2
+    folds: int = FOLDS
     later: Later = "anew"
     features: tuple[str, ...] | None = None
     hidden: int = 8
@@ -75,6 +76,11 @@ class IreneOptions:
         if self.selector_data not in get_args(SelectorData) or self.folds < 2:
             raise OptionError(
                 f"selector data is slice or folds (at least 2), got {self.selector_data!r} and {self.folds} folds"
+            )
+        if self.selector_data == "slice" and self.folds != FOLDS:
+            raise OptionError(
+                f"the number of folds is for selector data folds, got {self.folds} of them with selector data slice: "
+                "use folds (selector_data, --selector-data folds), or leave their number out"
             )
         check_later(self.later)
         if self.later == "go-on" and (self.recipe == "paper" or self.selector_data == "folds"):
@@ -195,7 +201,6 @@ class _Sequence:
             self.selector = self._new_selector()  # anew: the joint one has followed members that were still moving
             fit_selector(
                 training.loop,
-                "selector",
                 self.selector,
                 evidence,
                 self._price(),

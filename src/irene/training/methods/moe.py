@@ -36,7 +36,7 @@ def train(training: Training) -> Trained:
     weights.bias.requires_grad_(False)  # the gate is a matrix, without a constant
     objective = MixtureObjective(training, features_of(training, extractor), weights)
     training.fit("experts", together, objective)
-    return Trained(members=experts, gate=gate.to(training.device), top=len(experts))
+    return Trained(members=experts, gate=gate.to(training.device))
 
 
 class MixtureObjective(Objective):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
 PAPER_EPOCHS = 200
 # Networks that are trained alone: one of about a cascade's cost.
-SIZES = ("resnet20", "resnet56", "resnet18x0.25", "resnet18x0.375", "resnet18x0.5", "resnet18x0.7")
+SIZES = ("resnet20", "resnet56", "resnet18x0.25", "resnet18x0.375", "resnet18x0.5", "resnet18x0.75")
 IRENE = "irene at 1.3"  # labels of runs
 GO_ON = "going on"  # said of members that begin with the weights of the one before
 FOLDS, GOING_ON = f"{IRENE} out-of-fold", f"{IRENE} {GO_ON}"

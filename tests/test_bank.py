@@ -108,6 +108,8 @@ def test_a_bank_whose_parts_do_not_fit_is_refused(make_bank: Callable[..., Bank]
         Bank(**{**fields, "outputs": fields["outputs"][:, 0]})
     with pytest.raises(OptionError, match="as many targets and ids, got 4 and 5"):
         Bank(**{**fields, "targets": fields["targets"][:4]})
+    with pytest.raises(OptionError, match="got 5 and 3; samples are the first axis of outputs, and members the second"):
+        Bank(**{**fields, "outputs": fields["outputs"].transpose(0, 1), "ids": fields["ids"][:3]})
     with pytest.raises(OptionError, match="3 members needs as many costs, got 1"):
         Bank(**{**fields, "costs": (Cost(),)})
     with pytest.raises(OptionError, match="gates"):

@@ -321,3 +321,12 @@ def test_one_output_is_no_answer_about_classes() -> None:
         one.predict(torch.randn(5, 3))
     values = Cascade(one.members, task="regression")
     assert values.predict(torch.ones(5, 3)).values.tolist() == [[1.0]] * 5
+
+
+def test_who_cannot_answer_the_example_is_named() -> None:
+    takes_fractions = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
+    pixels = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
+    with pytest.raises(
+        OptionError, match=r"member 2 \(Sequential\) .* \(4, 1, 8, 8\) of uint8 \(.*\): all members get"
+    ):
+        Cascade.from_members([lambda x: x.flatten(1)[:, :3].float(), takes_fractions], example=pixels)

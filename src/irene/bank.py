@@ -54,6 +54,8 @@ class Bank:
             raise OptionError(
                 f"a bank of {samples} samples needs as many targets and ids, "
                 f"got {len(self.targets)} and {len(self.ids)}"
+                + "; samples are the first axis of outputs, and members the second"
+                * (members == len(self.targets) != samples)
             )
         if len(self.costs) != members:
             raise OptionError(f"a bank of {members} members needs as many costs, got {len(self.costs)}")

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from irene.errors import OptionError
+from irene.errors import IreneError, OptionError, first_line
 from irene.halting import skipping
 from irene.halting.policies import Never
 from irene.halting.policy import Stopper
@@ -88,7 +88,7 @@ class Cascade:
         parameters, FLOPs and ms.
         """
         members, task = as_members(models, task)
-        costs = None if example is None else [measure_cost(member, as_batch(example)) for member in members]
+        costs = None if example is None else _costs_of(members, as_batch(example))
         return cls(members, policy, aggregation=aggregation, costs=costs, task=task)
 
     @property
@@ -134,3 +134,20 @@ class Cascade:
             state = {key: value[going] for key, value in state.items()}
         assert outputs is not None  # there is at least one member
         return Prediction(self.task, outputs, members_used, trace)
+
+
+def _costs_of(members: Sequence[Callable[[Tensor], Any]], example: Tensor) -> list[Cost]:
+    """The measured cost of each member; who cannot answer the example is named."""
+    costs = []
+    for number, member in enumerate(members, 1):
+        try:
+            costs.append(measure_cost(member, example))
+        except IreneError:
+            raise
+        except Exception as error:
+            kind = str(example.dtype).removeprefix("torch.")
+            raise OptionError(
+                f"member {number} ({type(member).__name__}) cannot answer the example, {tuple(example.shape)} of "
+                f"{kind} ({first_line(error)}): all members get the same inputs, so give what each of them takes"
+            ) from error
+    return costs

@@ -66,3 +66,13 @@ def _check(file: Path, values: dict[str, Any], form: dict[str, Any], within: str
             raise RunError(f"{file}: {name} must be {_KINDS[wanted]}, got {found}; {_REMEDY}")
         if isinstance(kind, dict):
             _check(file, values[key], kind, f"{name}.")
+
+
+def first_difference(name: str, begun: Any, asked: Any) -> tuple[str, Any, Any]:
+    """The dotted name and both values of the first thing in which two records differ."""
+    if isinstance(begun, dict) and isinstance(asked, dict):
+        absent = "not set"  # as what another version has no option for
+        pairs = {key: (begun.get(key, absent), asked.get(key, absent)) for key in (*asked, *begun)}
+        key = next(key for key, (there, here) in pairs.items() if there != here)
+        return first_difference(f"{name}.{key}", *pairs[key])
+    return name, begun, asked

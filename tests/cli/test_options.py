@@ -162,6 +162,7 @@ def test_lists_and_pairs() -> None:
 def test_held_out_samples_as_a_share_or_a_count() -> None:
     assert share_or_count(None) is None
     assert (share_or_count("0.1"), share_or_count("500"), share_or_count("0")) == (0.1, 500, 0)
+    assert share_or_count("10%") == 0.1
     assert isinstance(share_or_count("500"), int)
     with pytest.raises(OptionError, match="--heldout"):
         share_or_count("half")

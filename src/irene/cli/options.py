@@ -26,13 +26,15 @@ def number(text: str) -> float:
 
 
 def share_or_count(text: str | None, flag: str = "--heldout") -> float | int | None:
-    """A share such as 0.1 or a whole number such as 5000, as `heldout` takes them."""
+    """A share such as 0.1 or 10%, or a whole number such as 5000, as `heldout` takes them."""
     if text is None:
         return None
     try:
+        if text.endswith("%"):
+            return float(text.removesuffix("%")) / 100
         return int(text) if text.isdecimal() else float(text)
     except ValueError:
-        raise OptionError(f"{flag} takes a share such as 0.1 or a number of samples, got {text!r}") from None
+        raise OptionError(f"{flag} takes a share such as 0.1 or 10%, or a number of samples, got {text!r}") from None
 
 
 def names(text: str | None) -> tuple[str, ...]:

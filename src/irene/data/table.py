@@ -73,7 +73,11 @@ def encode(cells: Cells, columns: Sequence[Column], *, unseen: Unseen | None = N
     """(N, features) the rows of a table by the columns of training."""
     missing = [column.name for column in columns if column.name not in cells.names]
     if missing:
-        raise DataError(f"{cells.path} has no column {missing[0]!r}: the model was trained with it")
+        found = ", ".join(map(repr, cells.names))
+        raise DataError(
+            f"{cells.path} has no column {missing[0]!r}, with which the model was trained: it has {found}; the first "
+            "line must name the columns of training, separated by commas"
+        )
     blocks = []
     for column in columns:
         if column.categories is None:

@@ -26,7 +26,7 @@ from irene.metrics import figures_of
 from irene.mixture import gate_weights
 from irene.models import MemberSpec, build
 from irene.run import LOCK, Run, check_free
-from irene.run_manifest import environment
+from irene.run_manifest import environment, first_difference
 from irene.training.checkpoint import Checkpoints
 from irene.training.distributed import World, world
 from irene.training.loop import Loop, TakenStage, Watch
@@ -253,21 +253,11 @@ def _check_same(run: Run, about: dict[str, Any]) -> None:
     for key, value in about.items():
         begun, asked = run.manifest.get(key), as_json(value)
         if begun != asked:
-            name, begun, asked = _first_difference(key, begun, asked)
+            name, begun, asked = first_difference(key, begun, asked)
             raise RunError(
                 f"{run.path}: was begun with {name} {begun}, and {asked} was asked for; "
                 "resume with the options it was begun with, or train into another folder (--out)"
             )
-
-
-def _first_difference(name: str, begun: Any, asked: Any) -> tuple[str, Any, Any]:
-    """The dotted name and both values of the first thing in which two records differ."""
-    if isinstance(begun, dict) and isinstance(asked, dict):
-        absent = "not set"  # as what another version has no option for
-        pairs = {key: (begun.get(key, absent), asked.get(key, absent)) for key in (*asked, *begun)}
-        key = next(key for key, (there, here) in pairs.items() if there != here)
-        return _first_difference(f"{name}.{key}", *pairs[key])
-    return name, begun, asked
 
 
 def _finish(run: Run, training: Training, trained: Trained, notes: list[str], seconds: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,8 +103,8 @@ class Search:
                 "backbones": self.train.backbones,
                 "heldout": self.train.heldout,
                 "seed": self.train.seed,
-                "loop": repr(self.loop),
-                "method": repr(self.own),
+                "loop": asdict(self.loop),
+                "method": asdict(self.own),
             }
         )
         return about

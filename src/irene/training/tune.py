@@ -21,6 +21,7 @@ from irene.data import Data
 from irene.errors import RunError, TrainingError
 from irene.files import locked
 from irene.processes import cores, end_with_parent
+from irene.run_manifest import first_difference
 from irene.training.importance import importance_picture
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
@@ -82,8 +83,11 @@ def take_up(search: Search) -> int:
     if about is None or not begun:
         study.set_user_attr("about", search.about())
     elif about != search.about():
-        changed = next(key for key, value in search.about().items() if about.get(key) != value)
-        raise RunError(f"{search.out}: was begun with another {changed}; go on with the same, or give another --out")
+        name, begun_with, asked = first_difference("search", about, search.about())
+        raise RunError(
+            f"{search.out}: was begun with {name.removeprefix('search.')} {begun_with}, and {asked} was asked for; "
+            "go on with the same, or give another --out"
+        )
     for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):  # by a process that is no more
         study.tell(trial.number, state=states.FAIL)
     others = study.get_trials(deepcopy=False, states=(states.WAITING, states.COMPLETE, states.PRUNED))

@@ -44,8 +44,7 @@ def taught_table(found: Sequence[Row]) -> str:
     """Accuracy of those who learned, beside independent ones."""
     lines = ["| data, epochs | network | seeds | taught | independent |", "|---" * 5 + "|"]
     for about in found:
-        longer = about["training"].removeprefix(DISTILLED)
-        taught = f", taught{longer}" if longer else ""
+        taught = "" if about["training"] == DISTILLED else f", {trained(about['training'])}"
         for key, how in (("alone", ""), ("averaged", ", averaged")) if about["count"] > 1 else (("alone", ""),):
             many = f"{number(about['count'])} {title(about['backbone'])}" if how else title(about["backbone"])
             lines.append(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
-from names import DISTILLED, INDEPENDENT
+from names import DISTILLED, GO_ON, INDEPENDENT
 from pages import latency_figure, latency_text
 
 BACKBONES = ["resnet32", "resnet32", "resnet18", "resnet18"]
@@ -183,3 +183,17 @@ def test_one_backend_has_a_line_a_policy(files: dict[str, Any]) -> None:
         "R32, R32, R18, R18, independent, 60 and 30 epochs: selector",
         "R32, R32, R18, R18, independent, 60 and 30 epochs: margin + temperature",
     ]
+
+
+def test_large_networks_that_go_on_have_a_mark_of_their_own(files: dict[str, Any]) -> None:
+    run = "cifar10-resnet32_resnet18-distil-s0-e60"
+    both = [
+        latency_text.with_kind({**network(0, "eager", run=run, training=training), "networks_of": run})
+        for training in (DISTILLED, f"{DISTILLED} {GO_ON}")
+    ]
+    (figure,) = latency_figure.drawn({"cpu": {**files["cpu"], "networks": both}}).values()
+    labels = {str(line.get_label()) for line in figure.axes[0].get_lines()}
+    assert {label for label in labels if "averaged" in label} == {
+        "one ResNet-18, three averaged, 60 epochs",
+        "one ResNet-18, three averaged, 60 epochs, going on",
+    }

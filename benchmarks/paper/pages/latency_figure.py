@@ -73,13 +73,13 @@ def panels(rows: Sequence[Row], networks: Sequence[Row]) -> Figure:
 
 
 def marks(axes: Axes, networks: Sequence[Row], key: str) -> None:
-    """Large networks by how long they trained, one and so many averaged, and first members that are smaller."""
+    """Large networks by how they were trained, one and so many averaged, and first members that are smaller."""
     networks = [one for one in networks if one["backend"] == networks[0]["backend"]]
     style: dict[str, Any] = {"color": INK, "alpha": 0.75, "ms": 6, "lw": 1, "ls": (0, (2, 2))}
-    for number, ((epochs,), here) in enumerate(grouped(networks, "large_epochs").items()):
+    for number, ((trained,), here) in enumerate(grouped(networks, "large_training").items()):
         about = here[0]
         accuracy = [mean_of(here, "single"), mean_of(here, "ensemble")]
-        name = f"one {large(about)}, {several(about)}, {epochs} epochs"
+        name = f"one {large(about)}, {several(about)}, {trained}"
         axes.plot([1, about["networks"]], accuracy, marker="sP*"[number % 3], label=name, **style)
     first = [one["members"][0] for one in networks if one["members"][0]["flops"] < 1]
     for number, ((backbone,), small) in enumerate(grouped(first, "backbone").items()):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from documents import ROOT, machine
 from names import (
+    GO_ON,
     counted,
     file_name,
     in_short,
@@ -46,8 +47,9 @@ def with_kind(entry: Row) -> Row:
     }
     gains = {f"{key}_gain": entry[key][0] for key in ("over_single", "over_ensemble") if key in entry}
     kind = (without_seed(entry["run"]), *entry["backbones"])
-    epochs = {"large_epochs": epochs_of(entry.get("networks_of", ""))}
-    return {**entry, **flat, **gains, **epochs, "kind": kind}
+    going = f", {GO_ON}" * entry["training"].endswith(GO_ON)
+    large = {"large_training": f"{epochs_of(entry.get('networks_of', ''))} epochs{going}"}
+    return {**entry, **flat, **gains, **large, "kind": kind}
 
 
 def epochs_of(runs: str) -> str:

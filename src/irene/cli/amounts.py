@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irene.cli.options import number
+from irene.cli.options import fraction, number
 from irene.errors import OptionError
 from irene.types import COST_UNITS, CostUnit
 
@@ -13,12 +13,11 @@ def share(text: str | None, flag: str, *, large: bool = False) -> float | None:
     """A share such as 0.5% or 0.005; one that looks like a forgotten % is refused unless `large` ones are usual."""
     if text is None:
         return None
-    percent = text.strip().endswith("%")
     try:
-        value = number(text.strip().removesuffix("%").strip()) / (100 if percent else 1)
+        value = fraction(text.strip())
     except ValueError:
         raise OptionError(f"{flag} takes a share such as 0.5% or 0.005, got {text!r}") from None
-    if not percent and abs(value) >= (1 if large else _LARGE_SHARE):
+    if not text.strip().endswith("%") and abs(value) >= (1 if large else _LARGE_SHARE):
         raise OptionError(f"{flag} {text} would be {value:.0%}: write {text}% if that is what you mean, or {value:.0%}")
     return value
 

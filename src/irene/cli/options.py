@@ -25,13 +25,18 @@ def number(text: str) -> float:
     return value
 
 
+def fraction(text: str) -> float:
+    """A number, or a hundredth of what stands before a %."""
+    return number(text.removesuffix("%").strip()) / (100 if text.endswith("%") else 1)
+
+
 def share_or_count(text: str | None, flag: str = "--heldout") -> float | int | None:
     """A share such as 0.1 or 10%, or a whole number such as 5000, as `heldout` takes them."""
     if text is None:
         return None
     try:
         if text.endswith("%"):
-            return float(text.removesuffix("%")) / 100
+            return fraction(text)
         return int(text) if text.isdecimal() else float(text)
     except ValueError:
         raise OptionError(f"{flag} takes a share such as 0.1 or 10%, or a number of samples, got {text!r}") from None

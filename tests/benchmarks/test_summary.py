@@ -133,18 +133,18 @@ def test_without_a_clear_gain_no_largest_is_named() -> None:
 
 
 def test_utility_is_counted_against_the_papers() -> None:
-    assert "reaches the paper's in 0 of 1 settings after 30 epochs (CIFAR-10, ResNet-18, one seed: " in said()
+    assert "reaches the paper's: 0 of 1 after 30 epochs (CIFAR-10, ResNet-18, one seed: " in said()
     assert ", paper 3.10)." in said()
     better = [row(30, IRENE, 0.934, 1.01) if one["method"] == IRENE else one for one in study()["rows"]]
-    assert "reaches the paper's in 1 of 1 settings after 30 epochs. " in f"{said(rows=better)} "
+    assert "reaches the paper's: 1 of 1 after 30 epochs. " in f"{said(rows=better)} "
 
 
 def test_utility_is_told_for_each_length_of_training_and_misses_of_the_longest() -> None:
     against = {slug: about() for slug in ("cifar10-resnet18-e60", SLUG)}
     found = said(rows=[*study()["rows"], row(60, IRENE, 0.934, 1.01)], against=against)
-    assert "in 0 of 1 settings after 30 epochs, in 1 of 1 settings after 60 epochs." in found
+    assert "paper's: 0 of 1 after 30 epochs, 1 of 1 after 60 epochs." in found
     missed = said(rows=[*study()["rows"], row(60, IRENE, 0.92, 2.0)], against=against)
-    assert "in 0 of 1 settings after 60 epochs (CIFAR-10, ResNet-18, one seed: " in missed
+    assert ", 0 of 1 after 60 epochs (CIFAR-10, ResNet-18, one seed: " in missed
     assert missed.count("paper 3.10") == 1
 
 
@@ -155,10 +155,10 @@ def test_members_that_go_on_have_their_own_words() -> None:
     part = {"seeds": 1, "gain": {"all": AHEAD}}
     found = said(rows=rows, going_on={SLUG: {"same": part, "independent": part}})
     assert "settings; where later ones go on from the one before +0.40, clearly ahead in 1 of 1. " in found
-    assert "paper 3.10); going on in 1 of 1 settings after 30 epochs." in found
+    assert "paper 3.10); going on 1 of 1 after 30 epochs." in found
     alone = said(rows=rows, going_on={SLUG: {"same": part}})
     assert "where later ones go on" not in alone
-    assert "; going on in 1 of 1" in alone
+    assert "; going on 1 of 1" in alone
 
 
 def test_what_going_on_gains_is_told_beside_beginning_anew() -> None:

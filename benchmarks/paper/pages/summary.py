@@ -93,7 +93,7 @@ def against_the_paper(rows: Sequence[Row], slugs: Sequence[str], going_on: Seque
         return ""
     later, _ = utilities_reached(rows, going_on, GOING_ON)
     also = f"; going on {later}" if later else ""
-    return f"IRENE's utility reaches the paper's {counts}{f' ({below})' if below else ''}{also}."
+    return f"In how many settings IRENE's utility reaches the paper's: {counts}{f' ({below})' if below else ''}{also}."
 
 
 def utilities_reached(rows: Sequence[Row], slugs: Sequence[str], method: str) -> tuple[str, str]:
@@ -111,9 +111,7 @@ def utilities_reached(rows: Sequence[Row], slugs: Sequence[str], method: str) ->
             told = less.setdefault(epochs, [])
             where = f"{title(dataset)}, {title(backbone)}, {seeds(len(runs))}"
             told += [f"{where}: {ours:.2f}, paper {theirs:.2f}"] * (ours < theirs)
-    counts = [
-        f"in {sum(found)} of {len(found)} settings after {epochs} epochs" for epochs, found in sorted(reached.items())
-    ]
+    counts = [f"{sum(found)} of {len(found)} after {epochs} epochs" for epochs, found in sorted(reached.items())]
     return ", ".join(counts), "; ".join(less[max(less)]) if less else ""
 
 

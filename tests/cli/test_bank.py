@@ -47,6 +47,19 @@ def test_from_npz_to_a_point(irene: Irene, bank: Bank, tmp_path: Path) -> None:
     assert "next: irene calibrate" in irene("bank", file, "--out", tmp_path / "again").out
 
 
+@pytest.mark.parametrize("measured", [(), ("--ms", "1,0,2")])
+def test_what_nobody_measured_is_null(irene: Irene, bank: Bank, tmp_path: Path, measured: tuple[str, ...]) -> None:
+    """A mean over members, of which some were not measured, is not known either."""
+    file, run = write_npz(bank, tmp_path / "logits.npz"), tmp_path / "run"
+    made = irene("bank", file, *measured, "--out", run, "--json").json
+    assert made["ms"] == ([1.0, None, 2.0] if measured else [None] * 3)
+    irene("calibrate", run, "--cost", "1.5", "--name", "fast")
+    for said in (made, irene("evaluate", run, "--json").json, irene("evaluate", run, "--point", "fast", "--json").json):
+        assert said["test"]["ms"] is said["test"]["flops"] is None
+    assert "ms" in (shown := irene("evaluate", run).out.split())
+    assert shown[shown.index("ms") + 1] == "-"
+
+
 def test_from_parquet_with_costs_and_labels(irene: Irene, bank: Bank, tmp_path: Path) -> None:
     columns = {f"m{t}": bank.outputs[:, t, 0].tolist() for t in range(3)}
     parquet.write_table(pyarrow.table({"target": bank.targets.tolist(), **columns}), tmp_path / "logits.parquet")

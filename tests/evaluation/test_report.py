@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def test_the_headline_compares_with_the_average(runs: dict[str, Run]) -> None:
     share = irene.figures["flops"] / average.figures["flops"]
     assert said.startswith(f"irene answers {irene.figures['accuracy']:.1%} of the blobs test samples right")
     assert said.endswith(f"the whole average ensemble at {share:.0%} of its FLOPs.")
-    uncounted = replace(average, figures={**average.figures, "flops": 0.0})
+    uncounted = replace(average, figures={**average.figures, "flops": math.nan})
     share = irene.figures["cost"] / 3
     assert headline([uncounted, irene], ["average", "irene"]).endswith(f"at {share:.0%} of its members.")
     alone = headline([irene], ["irene"])

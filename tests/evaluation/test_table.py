@@ -337,7 +337,7 @@ def test_the_best_is_marked_in_every_format() -> None:
 def test_what_nobody_measured_is_not_the_best() -> None:
     """FLOPs of members that were brought along as files are not known."""
     table = made_up()
-    unknown = replace(table.rows[0], figures={**table.rows[0].figures, "flops": Spread.of([0.0, 0.0])})
+    unknown = replace(table.rows[0], figures={**table.rows[0].figures, "flops": Spread.of([math.nan, 2.5e6])})
     table = replace(table, rows=[unknown, table.rows[1]])
     assert table.best("flops") == {"two|b"}
 

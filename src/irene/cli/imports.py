@@ -60,7 +60,7 @@ def show_import(run: Run, output: Output) -> None:
         "task": run.task,
         "data": run.manifest["data"]["data"],
         "members": len(run.costs),
-        "ms": [cost.ms for cost in run.costs],
+        "ms": [cost.ms or None for cost in run.costs],
         "classes": run.manifest["data"]["classes"],
         "notes": run.manifest["notes"],
         **run.figures,

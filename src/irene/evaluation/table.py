@@ -31,14 +31,14 @@ FIGURES: dict[Task, tuple[str, ...]] = {
 # What the files say beyond what is shown: top-5 where there are five classes, AUROC of error detection and so on.
 MORE: dict[Task, tuple[str, ...]] = {"classification": ("top5", "brier", "error_auroc"), "regression": ("mse",)}
 HIGHER_IS_BETTER = frozenset({"accuracy", "r2", "utility"})
-UNKNOWN_IF_ZERO = frozenset({"flops", "ms"})  # nobody measured it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
     """A figure over seeds: its mean, its standard deviation (NaN for one seed) and the values.
 
-    Where the figure is not defined for some seed, as the AUROC of errors without an error, mean and spread are NaN.
+    Where the figure is not known for some seed, as the AUROC of errors without an error or FLOPs that nobody measured,
+    mean and spread are NaN.
     """
 
     mean: float
@@ -91,8 +91,7 @@ class Table:
     def best(self, figure: str) -> set[str]:
         """The names of the rows that are best in a figure; equal ones are all best."""
         values = {row.name: row.utility if figure == "utility" else row.figures[figure].mean for row in self.rows}
-        unknown = 0.0 if figure in UNKNOWN_IF_ZERO else math.nan
-        values = {name: value for name, value in values.items() if not math.isnan(value) and value != unknown}
+        values = {name: value for name, value in values.items() if not math.isnan(value)}
         choose = max if figure in HIGHER_IS_BETTER else min
         return {name for name, value in values.items() if math.isclose(value, choose(values.values()), rel_tol=1e-12)}
 

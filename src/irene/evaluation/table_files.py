@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from irene.evaluation.table import UNKNOWN_IF_ZERO, Gain, Row, Spread, Table, as_dict
+from irene.evaluation.table import Gain, Row, Spread, Table, as_dict
 from irene.files import check_room, write_atomically, write_json
 from irene.numbers import NONE, plain, si
 
@@ -134,7 +134,7 @@ def _written(table: Table, write: Callable[[Cell], str]) -> list[list[str]]:
 
 
 def _cell(name: str, figure: Spread, best: bool) -> Cell:
-    if name in UNKNOWN_IF_ZERO and figure.mean == 0:
+    if math.isnan(figure.mean):
         return Cell(NONE)
     show = _formats(name)
     spread = "" if math.isnan(figure.spread) or name == "flops" else show(figure.spread)

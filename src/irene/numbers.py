@@ -14,6 +14,11 @@ def plain(value: float | None) -> str:
     return f"{value:.2f}" if value == 0 or 0.01 <= abs(value) < 1000 else f"{value:.3g}"
 
 
+def percent(value: float | None) -> str:
+    """A share in percent, a dash where there is none."""
+    return NONE if value is None or not math.isfinite(value) else f"{value:.2%}"
+
+
 def milliseconds(value: float | None) -> str:
     """A time, a dash where nobody measured it."""
     return NONE if not value or math.isnan(value) else f"{value:.3g}"

@@ -58,6 +58,19 @@ def test_the_headline_compares_with_the_average(runs: dict[str, Run]) -> None:
     assert alone.endswith(f"with {irene.figures['cost']:.2f} of its 3 members a sample.")
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "said"),
+    [(0.9, 1.0, "10.0% less error than"), (1.0, 0.0, ", more error than"), (0.0, 0.0, "with the error of")],
+)
+def test_the_error_of_the_average_may_be_none(
+    regression_runs: list[Run], mine: float, theirs: float, said: str
+) -> None:
+    average, irene = (evaluate(run) for run in regression_runs)
+    irene = replace(irene, figures={**irene.figures, "rmse": mine, "cost": 1.5})
+    average = replace(average, figures={**average.figures, "rmse": theirs})
+    assert f"{said} the whole average ensemble" in headline([average, irene], ["average", "irene"])
+
+
 def test_a_run_given_twice_is_refused(runs: dict[str, Run], tmp_path: Path) -> None:
     run = runs["average"]
     again = Run.open(run.path / ".." / run.path.name)

@@ -74,7 +74,7 @@ class Row:
     figures: dict[str, Spread]
     used: tuple[float, ...]  # share of samples that used 1, 2, ... members, averaged over seeds
     utility: float  # of the mean accuracy at the mean cost; NaN where it is not defined
-    gain: Gain | None  # None for the reference itself
+    gain: Gain | None  # None for the reference itself, and where that has no error of which a share could be saved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,8 +225,11 @@ def _row(
     )
 
 
-def gain(ones: Sequence[Evaluation], others: Sequence[Evaluation]) -> Gain:
-    """What some runs gain on others, by a bootstrap over samples, each averaged over the seeds that both have."""
+def gain(ones: Sequence[Evaluation], others: Sequence[Evaluation]) -> Gain | None:
+    """What some runs gain on others, by a bootstrap over samples, each averaged over the seeds that both have.
+
+    None for regression where the others have no error: there is nothing to save a share of.
+    """
     common = {one.seed for one in ones} & {one.seed for one in others}
     mine_N, theirs_N = (_quality([one for one in side if not common or one.seed in common]) for side in (ones, others))
     if ones[0].bank.task == "classification":
@@ -234,6 +237,8 @@ def gain(ones: Sequence[Evaluation], others: Sequence[Evaluation]) -> Gain:
         return Gain(mean=mean, low=low, high=high)
     # What the share is taken of is a mean of these samples too: its chance counts, to first order (delta method).
     whole = float(-theirs_N.mean())
+    if whole == 0:
+        return None
     share = float((mine_N - theirs_N).mean()) / whole
     _, low, high = metrics.paired_bootstrap(mine_N, (1 - share) * theirs_N)
     return Gain(mean=share, low=share + low / whole, high=share + high / whole)

@@ -247,11 +247,7 @@ class _Sequence:
     def _measure_costs(self) -> tuple[Cost, ...]:
         """The cost of each member, measured before training; a wish that no threshold can meet is refused here."""
         training, options = self.training, self.options
-        by_backbone = {
-            name: training.cost(training.new_member(index, heads=2).to(training.device))
-            for index, name in enumerate(training.backbones)
-        }
-        costs = training.loop.world.told(tuple(by_backbone[name] for name in training.backbones))  # one clock for all
+        costs = training.loop.world.told(training.costs(heads=2))  # one clock for all
         vector = cost_vector(costs, options.cost_unit)
         least, most = float(vector[0]), float(vector.sum())
         if options.asked is not None and not least <= options.asked <= most:

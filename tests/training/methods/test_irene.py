@@ -112,6 +112,20 @@ def test_without_a_selector_every_member_runs(trainer: Trainer) -> None:
     assert "ensemble" not in lines(run, "member-2")[0]
 
 
+@pytest.mark.parametrize(
+    ("members", "options"),
+    [
+        (2, IreneOptions(without=("selector",))),
+        (1, IreneOptions(cost=1)),
+        (2, IreneOptions(without=("selector", "joint"))),
+    ],
+)
+def test_who_has_nothing_to_stop_needs_nothing_held_out(trainer: Trainer, members: int, options: IreneOptions) -> None:
+    run = trainer("irene", epochs=1, members=members, heldout=0, options=options)
+    assert run.figures["test"]["cost"] == members
+    assert "heldout" not in run.figures
+
+
 def test_unequal_members_are_paid_in_flops_and_weighed(trainer: Trainer) -> None:
     backbones = ("mlp", "cnn")
     independent = trainer("average", members=2, epochs=1, backbones=backbones, name="costs")

@@ -353,6 +353,13 @@ def test_what_nobody_measured_is_not_the_best() -> None:
     assert table.best("flops") == {"two|b"}
 
 
+def test_a_short_time_is_not_written_as_none() -> None:
+    table = made_up()
+    quick = replace(table.rows[0], figures={**table.rows[0].figures, "ms": Spread.of([0.00048, 0.00052])})
+    (shown,) = [cell for head, cell in zip(heads(table), cells(table, quick), strict=True) if head == "ms"]
+    assert (shown.text, shown.spread) == ("0.0005", "2.83e-05")
+
+
 def test_the_files_are_written(table: Table, tmp_path: Path) -> None:
     assert [path.name for path in write_table(table, tmp_path)] == ["table.csv", "table.md", "table.tex", "table.json"]
     found = json.loads((tmp_path / "table.json").read_text())

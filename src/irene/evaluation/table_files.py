@@ -148,8 +148,6 @@ def _formats(name: str) -> Callable[[float], str]:
         return lambda value: f"{value:.2f}"
     if name == "flops":
         return si
-    if name == "ms":
-        return lambda value: f"{value:.3f}" if value < 10 else f"{value:.3g}"
     return (lambda value: f"{value:.3f}") if name in ("nll", "ece", "r2") else (lambda value: f"{value:.3g}")
 
 

@@ -44,7 +44,9 @@ def test_from_npz_to_a_point(irene: Irene, bank: Bank, tmp_path: Path) -> None:
     point = irene("calibrate", tmp_path / "run", "--cost", "1.5", "--json").json["point"]
     assert point["expected"]["cost"] == pytest.approx(1.5, abs=0.02)
     assert irene("evaluate", tmp_path / "run", "--point", "calibrated", "--json").json["test"]["cost"] < 2
-    assert "next: irene calibrate" in irene("bank", file, "--out", tmp_path / "again").out
+    again = tmp_path / "once more"
+    assert f"next: irene calibrate '{again}' --max-drop 0.5%\n" in irene("bank", file, "--out", again).out
+    assert f"try it: irene evaluate '{again}' --point calibrated\n" in irene("calibrate", again, "--cost", "2").out
 
 
 @pytest.mark.parametrize("measured", [(), ("--ms", "1,0,2")])

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console, Group
 
-from irene.cli.output import Output
+from irene.cli.output import Output, command
 from irene.cli.tables import pairs
 from irene.numbers import percent
 from irene.point import OperatingPoint
@@ -18,8 +18,8 @@ from irene.run import Run
 def show_point(run: Run, point: OperatingPoint, output: Output) -> None:
     """Say what an operating point is expected to show."""
     table = pairs(_lines(point), title=f"operating point {point.name} of {run.path}, version {point.version}")
-    data = "" if "test" in run.manifest["banks"] else " --data SPEC"
-    hint = f"irene evaluate {run.path} --point {point.name}{data}"
+    data = () if "test" in run.manifest["banks"] else ("--data", "SPEC")
+    hint = command("evaluate", run.path, "--point", point.name, *data)
 
     def show(screen: Console) -> None:
         screen.print(table)

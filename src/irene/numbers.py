@@ -16,7 +16,9 @@ def plain(value: float | None) -> str:
 
 def percent(value: float | None) -> str:
     """A share in percent, a dash where there is none."""
-    return NONE if value is None or not math.isfinite(value) else f"{value:.2%}"
+    if value is None or not math.isfinite(value):
+        return NONE
+    return f"{value:.2%}" if abs(value) < 100 else f"{100 * value:.3g}%"
 
 
 def milliseconds(value: float | None) -> str:

@@ -60,7 +60,7 @@ def test_values_are_targets_of_regression() -> None:
     ("outputs", "targets", "task", "message"),
     [
         (np.zeros((6, 2)), LABELS, "classification", r"outputs must be .*\(6, 2\)"),
-        (np.zeros((0, 2, 3)), LABELS[:0], "classification", r"outputs must be .*\(0, 2, 3\)"),
+        (np.zeros((0, 2, 3)), LABELS[:0], "classification", r"outputs must be .* at least one of each, .*\(0, 2, 3\)"),
         (OUTPUTS, LABELS[:5], "classification", "6 samples needs as many targets"),
         (OUTPUTS, LABELS + 1, "classification", "from 0 to 2, got 1 to 3"),
         (OUTPUTS, LABELS - 1, "classification", "from 0 to 2, got -1 to 1"),

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from irene.numbers import milliseconds, plain, si
+from irene.numbers import milliseconds, percent, plain, si
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,35 @@ def test_plain(value: float | None, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0, "-"), (999, "999"), (999.6, "1K"), (1807616, "1.81M"), (5.4e9, "5.4G"), (2e12, "2T"), (5e15, "5e+03T")],
+    [
+        (0, "-"),
+        (None, "-"),
+        (math.nan, "-"),
+        (999, "999"),
+        (999.6, "1K"),
+        (1807616, "1.81M"),
+        (5.4e9, "5.4G"),
+        (2e12, "2T"),
+        (5e15, "5e+03T"),
+    ],
 )
-def test_si(value: float, shown: str) -> None:
+def test_si(value: float | None, shown: str) -> None:
     assert si(value) == shown
 
 
 def test_a_time_nobody_measured_is_no_time() -> None:
-    assert (milliseconds(0.0), milliseconds(0.03703)) == ("-", "0.037")
+    assert [milliseconds(value) for value in (0.0, None, math.nan, 0.03703)] == ["-", "-", "-", "0.037"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0.00%"),
+        (-0.0523, "-5.23%"),
+        (99.0, "9900.00%"),
+        (3.2e14, "3.2e+16%"),
+        *((x, "-") for x in (None, math.inf)),
+    ],
+)
+def test_percent(value: float | None, shown: str) -> None:
+    assert percent(value) == shown

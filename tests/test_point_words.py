@@ -28,3 +28,4 @@ def test_what_to_expect() -> None:
     values = {"mse": 12.345, "cost": 2.5, "unit": "ms", "drop": 0.05}
     assert expected_words(classes) == "98.10% at 1.30 members, drop 0.20%"
     assert expected_words(values) == "mse 12.35 at 2.5 ms, drop 5.00%"
+    assert expected_words({**values, "drop": None}).endswith("drop -")

@@ -125,7 +125,7 @@ class Bank:
         if outputs_NTHK.ndim != 4 or outputs_NTHK.numel() == 0:
             raise OptionError(
                 "outputs must be (samples, members, classes) or (samples, members, heads, classes), "
-                f"got shape {tuple(outputs.shape)}"
+                f"at least one of each, got shape {tuple(outputs.shape)}"
             )
         samples, members, _, width = outputs_NTHK.shape
         check_task_name(task)

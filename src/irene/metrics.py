@@ -246,7 +246,7 @@ def _regression(values: Array, targets: Array) -> tuple[Tensor, Tensor]:
 def figures_of(
     prediction: Prediction, targets: Tensor, costs: Sequence[Cost], gate: Cost | None = None
 ) -> dict[str, Any]:
-    """Quality of answers, and what they cost in members, FLOPs and ms a sample.
+    """Quality of answers, and what they cost in members, FLOPs and ms a sample: NaN where some member has no such cost.
 
     The gate of a mixture runs on every sample: it counts in FLOPs and ms, and is no member.
     """
@@ -254,5 +254,6 @@ def figures_of(
     ran_NT = prediction.ran.double()
     for unit in ("flops", "ms"):
         per_member_T = torch.tensor([getattr(cost, unit) for cost in costs], dtype=torch.float64)
+        per_member_T[per_member_T == 0] = math.nan  # nobody measured it
         figures[unit] = float((ran_NT @ per_member_T).mean()) + getattr(gate, unit, 0.0)
     return figures

@@ -14,14 +14,21 @@ def plain(value: float | None) -> str:
     return f"{value:.2f}" if value == 0 or 0.01 <= abs(value) < 1000 else f"{value:.3g}"
 
 
-def milliseconds(value: float) -> str:
+def percent(value: float | None) -> str:
+    """A share in percent, a dash where there is none."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    return f"{value:.2%}" if abs(value) < 100 else f"{100 * value:.3g}%"
+
+
+def milliseconds(value: float | None) -> str:
     """A time, a dash where nobody measured it."""
-    return NONE if value == 0 else f"{value:.3g}"
+    return NONE if not value or math.isnan(value) else f"{value:.3g}"
 
 
-def si(value: float) -> str:
+def si(value: float | None) -> str:
     """A large number with its thousands as K, M, G or T, a dash for what nobody measured."""
-    if value == 0:
+    if not value or math.isnan(value):
         return NONE
     for unit in ("", "K", "M", "G"):
         if abs(value) < 999.5:

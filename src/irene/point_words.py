@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from irene.numbers import plain, si
+from irene.numbers import percent, plain, si
 
 
 def asked_words(asked: dict[str, Any]) -> str:
@@ -23,7 +23,7 @@ def expected_words(expected: dict[str, Any]) -> str:
     """How good a point is expected to be, at what cost."""
     good = f"{expected['accuracy']:.2%}" if "accuracy" in expected else f"mse {expected['mse']:.4g}"
     cost = f"{amount(expected['cost'], expected['unit'])} {expected['unit']}"
-    return f"{good} at {cost}, drop {expected['drop']:.2%}"
+    return f"{good} at {cost}, drop {percent(expected['drop'])}"
 
 
 def amount(value: float, unit: str) -> str:

@@ -33,7 +33,7 @@ from irene.bank import Bank
 from irene.cascade import Cascade, MemberLike
 from irene.devices import pick_device
 from irene.errors import OptionError, RunError
-from irene.files import locked, write_atomically, write_json
+from irene.files import as_json, locked, write_atomically, write_json
 from irene.halting import registry
 from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
@@ -304,8 +304,8 @@ class Run:
         }
 
     def write(self, **changes: Any) -> None:
-        """Change fields of the manifest and write it."""
-        self.manifest |= changes
+        """Change fields of the manifest and write it; what is no number is None, as in the file."""
+        self.manifest |= as_json(changes)
         write_json(self.path / "run.json", self.manifest)
         while self._outdated:
             (self.path / self._outdated.pop()).unlink(missing_ok=True)

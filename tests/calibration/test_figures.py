@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,9 +12,11 @@ from scipy.stats import binomtest, norm
 
 from irene.bank import Bank
 from irene.calibration.figures import drop_interval, expected_figures, mean_interval, share_interval
+from irene.calibration.fit import fit_policy
 from irene.calibration.frontier import frontier
-from irene.halting.policies import Margin, Spread
+from irene.halting.policies import Margin, Random, Spread
 from irene.halting.rule import Aggregation
+from irene.types import Cost
 
 
 @pytest.mark.parametrize("events", [0, 3, 40, 100])
@@ -68,3 +71,20 @@ def test_regression_figures_hold_mse_and_its_relative_growth(make_bank: Callable
     low, high = figures["intervals"]["drop"]
     bootstrapped = ratios.quantile(torch.tensor([0.05, 0.95], dtype=torch.float64)).tolist()
     assert [low, high] == pytest.approx(bootstrapped, abs=0.15 * (high - low))
+
+
+@pytest.mark.parametrize(("first", "drop", "interval"), [(0.0, 0.0, [0.0, 0.0]), (1.0, math.inf, [math.nan, math.nan])])
+def test_growth_from_no_error_is_none_or_without_end(first: float, drop: float, interval: list[float]) -> None:
+    """The two members err by the same to either side, and their mean not at all."""
+    targets = torch.arange(20.0)[:, None]
+    outputs = torch.stack([targets + first, targets - first], 1)[:, :, None]
+    ids, costs = torch.arange(20), (Cost(), Cost())
+    bank = Bank(task="regression", outputs=outputs, targets=targets, ids=ids, costs=costs)
+    curve = frontier(bank, Random(), Aggregation.equal(2))
+    figures = expected_figures(curve, float(curve.thresholds_M[0]), confidence=0.9)
+    assert (figures["cost"], figures["mse"], figures["drop"]) == (1, first, drop)
+    assert math.copysign(1, figures["mse"]) == 1
+    assert figures["intervals"]["drop"] == pytest.approx(interval, nan_ok=True)
+    whole = fit_policy(bank, Random(), max_drop=0.01)
+    assert whole.expected["cost"] == (1 if first == 0 else 2)
+    assert whole.expected["intervals"]["drop"] == [0, 0]

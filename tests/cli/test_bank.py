@@ -44,7 +44,22 @@ def test_from_npz_to_a_point(irene: Irene, bank: Bank, tmp_path: Path) -> None:
     point = irene("calibrate", tmp_path / "run", "--cost", "1.5", "--json").json["point"]
     assert point["expected"]["cost"] == pytest.approx(1.5, abs=0.02)
     assert irene("evaluate", tmp_path / "run", "--point", "calibrated", "--json").json["test"]["cost"] < 2
-    assert "next: irene calibrate" in irene("bank", file, "--out", tmp_path / "again").out
+    again = tmp_path / "once more"
+    assert f"next: irene calibrate '{again}' --max-drop 0.5%\n" in irene("bank", file, "--out", again).out
+    assert f"try it: irene evaluate '{again}' --point calibrated\n" in irene("calibrate", again, "--cost", "2").out
+
+
+@pytest.mark.parametrize("measured", [(), ("--ms", "1,0,2")])
+def test_what_nobody_measured_is_null(irene: Irene, bank: Bank, tmp_path: Path, measured: tuple[str, ...]) -> None:
+    """A mean over members, of which some were not measured, is not known either."""
+    file, run = write_npz(bank, tmp_path / "logits.npz"), tmp_path / "run"
+    made = irene("bank", file, *measured, "--out", run, "--json").json
+    assert made["ms"] == ([1.0, None, 2.0] if measured else [None] * 3)
+    irene("calibrate", run, "--cost", "1.5", "--name", "fast")
+    for said in (made, irene("evaluate", run, "--json").json, irene("evaluate", run, "--point", "fast", "--json").json):
+        assert said["test"]["ms"] is said["test"]["flops"] is None
+    assert "ms" in (shown := irene("evaluate", run).out.split())
+    assert shown[shown.index("ms") + 1] == "-"
 
 
 def test_from_parquet_with_costs_and_labels(irene: Irene, bank: Bank, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_damaged_content_is_named(tmp_path: Path) -> None:
 
 def test_pickled_objects_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=X, y=np.array([{"a": 1}] * 20, dtype=object))
-    with pytest.raises(DataError, match=r"a\.npz cannot be read as a .npz file: Object arrays cannot be loaded"):
+    with pytest.raises(DataError, match=r"a\.npz cannot be read as a .npz file: Object arrays .* names as text"):
         from_npz(tmp_path / "a.npz")
 
 

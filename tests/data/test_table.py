@@ -142,6 +142,9 @@ def test_a_target_alone_and_too_many_texts_are_refused(tmp_path: Path) -> None:
     path.write_text("y\n0\n1\n0\n1\n")
     with pytest.raises(DataError, match="has only the column 'y'"):
         from_csv(path, target="y")
+    path.write_text("x;y\n0;1\n1;0\n")
+    with pytest.raises(DataError, match="has only the column 'x;y': expected several with commas between"):
+        from_csv(path, target="y")
     path.write_text("name,y\n" + "".join(f"n{i},{i % 2}\n" for i in range(1500)))
     with pytest.raises(DataError, match="column 'name' has 1200 different texts"):
         from_csv(path, target="y")

@@ -52,6 +52,16 @@ def test_what_is_there_is_not_trained_again(out: Path, blobs: Data, monkeypatch:
     assert done.outcomes == {}
 
 
+def test_a_folder_that_cannot_be_written_is_refused_before_any_job(
+    blobs: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irene.evaluation.experiment.run_jobs", None)
+    (tmp_path / "file").touch()
+    experiment = Experiment(data=blobs, out=tmp_path / "file" / "runs", seeds=2, device="cpu", loop=LOOP)
+    with pytest.raises(OptionError, match=r"runs/single-s0 cannot be written: Not a directory"):
+        experiment.run([Variant(method="single")])
+
+
 def test_other_options_are_not_mixed_with_what_is_there(out: Path, blobs: Data) -> None:
     experiment = Experiment(data=blobs, out=out, seeds=1, device="cpu", loop=LoopOptions(epochs=9))
     with pytest.raises(RunError, match=r"begun with options\.loop\."):

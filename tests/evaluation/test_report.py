@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,11 +51,24 @@ def test_the_headline_compares_with_the_average(runs: dict[str, Run]) -> None:
     share = irene.figures["flops"] / average.figures["flops"]
     assert said.startswith(f"irene answers {irene.figures['accuracy']:.1%} of the blobs test samples right")
     assert said.endswith(f"the whole average ensemble at {share:.0%} of its FLOPs.")
-    uncounted = replace(average, figures={**average.figures, "flops": 0.0})
+    uncounted = replace(average, figures={**average.figures, "flops": math.nan})
     share = irene.figures["cost"] / 3
     assert headline([uncounted, irene], ["average", "irene"]).endswith(f"at {share:.0%} of its members.")
     alone = headline([irene], ["irene"])
     assert alone.endswith(f"with {irene.figures['cost']:.2f} of its 3 members a sample.")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "said"),
+    [(0.9, 1.0, "10.0% less error than"), (1.0, 0.0, ", more error than"), (0.0, 0.0, "with the error of")],
+)
+def test_the_error_of_the_average_may_be_none(
+    regression_runs: list[Run], mine: float, theirs: float, said: str
+) -> None:
+    average, irene = (evaluate(run) for run in regression_runs)
+    irene = replace(irene, figures={**irene.figures, "rmse": mine, "cost": 1.5})
+    average = replace(average, figures={**average.figures, "rmse": theirs})
+    assert f"{said} the whole average ensemble" in headline([average, irene], ["average", "irene"])
 
 
 def test_a_run_given_twice_is_refused(runs: dict[str, Run], tmp_path: Path) -> None:

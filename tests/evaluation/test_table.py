@@ -266,6 +266,15 @@ def test_regression_gains_are_a_share_of_the_squared_error(regression_runs: list
     assert "in % of its" in note(table)
 
 
+def test_nothing_is_a_share_of_no_error(regression_runs: list[Run]) -> None:
+    average, irene = (evaluate(run) for run in regression_runs)
+    exact = replace(average, prediction=replace(average.prediction, outputs=average.bank.targets))
+    assert gain([irene], [exact]) is gain([exact], [exact]) is None
+    saved = gain([exact], [irene])
+    assert saved is not None
+    assert saved.mean == 1
+
+
 def test_the_interval_of_a_share_knows_that_the_reference_is_a_mean_too(regression_runs: list[Run]) -> None:
     one = evaluate(regression_runs[0])
     targets = one.bank.targets.double()
@@ -275,10 +284,12 @@ def test_the_interval_of_a_share_knows_that_the_reference_is_a_mean_too(regressi
         return replace(one, prediction=replace(one.prediction, outputs=targets + torch.from_numpy(values)))
 
     halved = gain([off_by(0.5 * errors)], [off_by(errors)])  # each sample, so whatever samples there are
+    assert halved is not None
     assert (halved.low, halved.mean, halved.high) == pytest.approx((0.75, 0.75, 0.75))
 
     # Where errors have nothing to do with each other: a bootstrap of one's own, of the share itself.
     worse = gain([off_by(2 * others)], [off_by(errors)])
+    assert worse is not None
     squares = np.stack([np.square(2 * others).mean(1), np.square(errors).mean(1)])
     drawn = np.random.default_rng(1).integers(len(targets), size=(4000, len(targets)))
     mine, theirs = squares[:, drawn].mean(2)
@@ -337,9 +348,16 @@ def test_the_best_is_marked_in_every_format() -> None:
 def test_what_nobody_measured_is_not_the_best() -> None:
     """FLOPs of members that were brought along as files are not known."""
     table = made_up()
-    unknown = replace(table.rows[0], figures={**table.rows[0].figures, "flops": Spread.of([0.0, 0.0])})
+    unknown = replace(table.rows[0], figures={**table.rows[0].figures, "flops": Spread.of([math.nan, 2.5e6])})
     table = replace(table, rows=[unknown, table.rows[1]])
     assert table.best("flops") == {"two|b"}
+
+
+def test_a_short_time_is_not_written_as_none() -> None:
+    table = made_up()
+    quick = replace(table.rows[0], figures={**table.rows[0].figures, "ms": Spread.of([0.00048, 0.00052])})
+    (shown,) = [cell for head, cell in zip(heads(table), cells(table, quick), strict=True) if head == "ms"]
+    assert (shown.text, shown.spread) == ("0.0005", "2.83e-05")
 
 
 def test_the_files_are_written(table: Table, tmp_path: Path) -> None:

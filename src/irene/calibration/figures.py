@@ -36,9 +36,10 @@ def expected_figures(
         intervals["accuracy"] = share_interval(int(quality_N.sum()), len(quality_N), confidence)
         intervals["drop"] = drop_interval(frontier.full_N, quality_N, confidence)
     else:
-        figures |= {"mse": float(-quality_N.mean()), "drop": lost}
-        intervals["mse"] = mean_interval(-quality_N, confidence)
-        residual_N = (quality_N - (1 + lost) * frontier.full_N) / frontier.full_N.mean()
+        error_N = quality_N.abs()
+        figures |= {"mse": float(error_N.mean()), "drop": lost}
+        intervals["mse"] = mean_interval(error_N, confidence)
+        residual_N = drop((1 + lost) * frontier.full_N - quality_N, frontier.full_N.mean(), task)
         intervals["drop"] = [lost + bound for bound in mean_interval(residual_N, confidence)]
     return {**figures, "used": shares.tolist(), "intervals": intervals, "confidence": confidence}
 

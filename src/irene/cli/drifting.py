@@ -14,7 +14,7 @@ from irene.bank import Bank
 from irene.calibration.drift import Drift, check_drift
 from irene.cli.inputs import find_files, read_rows
 from irene.cli.loading import load_for
-from irene.cli.output import Output
+from irene.cli.output import Output, command
 from irene.cli.tables import pairs
 from irene.data import Loader
 from irene.errors import DataError
@@ -68,8 +68,8 @@ def show_drift(run: Run, name: str, found: Drift, output: Output) -> None:
     def show(screen: Console) -> None:
         screen.print(table)
         if found.recalibrate:
-            hint = f"irene calibrate {run.path} --name {name} --data SPEC ..."
-            screen.print(f"\nwith labelled new samples: {hint}", markup=False, highlight=False, soft_wrap=True)
+            hint = command("calibrate", run.path, "--name", name, "--data", "SPEC")
+            screen.print(f"\nwith labelled new samples: {hint} ...", markup=False, highlight=False, soft_wrap=True)
 
     output.result({"run": str(run.path), "point": name, **asdict(found)}, show)
 

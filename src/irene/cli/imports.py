@@ -10,7 +10,7 @@ from rich.console import Console
 
 from irene.bank import Bank
 from irene.cli import options
-from irene.cli.output import Output
+from irene.cli.output import Output, command
 from irene.cli.tables import comparison
 from irene.errors import DataError, OptionError
 from irene.run import Run
@@ -60,7 +60,7 @@ def show_import(run: Run, output: Output) -> None:
         "task": run.task,
         "data": run.manifest["data"]["data"],
         "members": len(run.costs),
-        "ms": [cost.ms for cost in run.costs],
+        "ms": [cost.ms or None for cost in run.costs],
         "classes": run.manifest["data"]["classes"],
         "notes": run.manifest["notes"],
         **run.figures,
@@ -75,7 +75,8 @@ def show_import(run: Run, output: Output) -> None:
         if len(run.costs) == 1:
             screen.print("stopping early takes two members or more: there is nothing to calibrate", highlight=False)
         elif "heldout" in run.figures:
-            screen.print(f"next: irene calibrate {run.path} --max-drop 0.5%", markup=False, highlight=False)
+            hint = command("calibrate", run.path, "--max-drop", "0.5%")
+            screen.print(f"next: {hint}", markup=False, highlight=False, soft_wrap=True)
         else:
             screen.print("next: irene calibrate with labelled --data", markup=False, highlight=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -18,6 +19,11 @@ from irene.files import as_json
 def leads() -> bool:
     """Whether this process is the one that speaks: under torchrun, the first of them."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def command(*words: object) -> str:
+    """A command to be copied: names with spaces are quoted."""
+    return shlex.join(["irene", *map(str, words)])
 
 
 def typed(context: typer.Context) -> str:

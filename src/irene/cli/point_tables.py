@@ -7,8 +7,9 @@ from typing import Any
 
 from rich.console import Console, Group
 
-from irene.cli.output import Output
+from irene.cli.output import Output, command
 from irene.cli.tables import pairs
+from irene.numbers import percent
 from irene.point import OperatingPoint
 from irene.point_words import amount, asked_words, expected_words
 from irene.run import Run
@@ -17,8 +18,8 @@ from irene.run import Run
 def show_point(run: Run, point: OperatingPoint, output: Output) -> None:
     """Say what an operating point is expected to show."""
     table = pairs(_lines(point), title=f"operating point {point.name} of {run.path}, version {point.version}")
-    data = "" if "test" in run.manifest["banks"] else " --data SPEC"
-    hint = f"irene evaluate {run.path} --point {point.name}{data}"
+    data = () if "test" in run.manifest["banks"] else ("--data", "SPEC")
+    hint = command("evaluate", run.path, "--point", point.name, *data)
 
     def show(screen: Console) -> None:
         screen.print(table)
@@ -51,20 +52,17 @@ def _lines(point: OperatingPoint) -> list[tuple[str, str]]:
         low, high = expected["intervals"][name]
         return f"{show(expected[name])} ({show(low)} to {show(high)})"
 
-    def share(value: float) -> str:
-        return f"{value:.2%}"
-
     lines = [
         ("asked", asked_words(asked)),
         ("policy", point.why),
         ("cost", with_interval("cost", lambda value: amount(value, unit)) + f" {unit}"),
-        (quality, with_interval(quality, share if quality == "accuracy" else lambda value: f"{value:.4g}")),
-        ("drop", with_interval("drop", share)),
+        (quality, with_interval(quality, percent if quality == "accuracy" else lambda value: f"{value:.4g}")),
+        ("drop", with_interval("drop", percent)),
     ]
     if "p99" in expected:
         lines.append(("p99", f"{expected['p99']:.4g} ms"))
     if "risk" in expected:
         lines.append(("risk", f"{expected['risk']['value']:.2%}, at most {expected['risk']['bound']:.2%} promised"))
-    lines += [(f"used {count}", share(value)) for count, value in enumerate(expected["used"], 1)]
+    lines += [(f"used {count}", percent(value)) for count, value in enumerate(expected["used"], 1)]
     lines.append(("samples", f"{point.data['samples']:,}, intervals at {expected['confidence']:.0%}"))
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -86,7 +87,8 @@ def run_training(
                 checkpoint_seconds=checkpoint_seconds,
             )
         except KeyboardInterrupt:
-            console.print(f"go on with the same command and --resume --out {out}", markup=False, highlight=False)
+            words = f"go on with the same command and --resume --out {shlex.quote(str(out))}"
+            console.print(words, markup=False, highlight=False, soft_wrap=True)
             raise
     if leads() and "command" not in run.manifest:
         run.note_command(command)

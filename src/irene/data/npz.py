@@ -52,4 +52,7 @@ def read_npz(path: Path, *, only: str | None = None) -> dict[str, Array]:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files if only in (None, name)}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} cannot be read as a .npz file: {first_line(error)}") from error
+        raise DataError(
+            f"{path} cannot be read as a .npz file: {first_line(error)}; write it with numpy.savez, and names as "
+            "text and not as objects, by .astype(str)"
+        ) from error

@@ -39,13 +39,16 @@ def from_csv(
     and the categories of a model that is there already are given by `like`.
     """
     cells = read_cells(Path(path))
+    if len(cells.names) < 2:
+        raise DataError(
+            f"{cells.path} has only the column {cells.names[0]!r}: expected several with commas between, the target "
+            "and what to predict it from"
+        )
     if target is None or target not in cells.names:
         known = ", ".join(cells.names)
         asked = "no target column was named" if target is None else f"there is no column {target!r}"
         raise OptionError(f"{asked}: use --target with one of the columns of {cells.path}: {known}")
     names = [name for name in cells.names if name != target]
-    if not names:
-        raise DataError(f"{cells.path} has only the column {target!r}: expected columns to predict it from")
     raw, found = _target(cells, target, task or (like.task if like else None))
     classes = None if found == "classification" else (target,)
     targets = encode_targets(raw, raw[:0], task=found, classes=classes, learnt=like is None)

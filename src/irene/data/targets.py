@@ -51,6 +51,10 @@ def encode_targets(
     """
     if task is not None:
         check_task_name(task)
+    names = list(classes or ())
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise DataError(f"every class or value needs a name of its own, and {twice!r} occurs twice: rename one of them")
     task = task or infer_task(train)
     if task == "regression":
         return _values(train, test, classes)
@@ -111,7 +115,7 @@ def _labels(values: Array) -> Array:
         return values.astype(np.int64)
     if values.dtype.kind == "f":
         if not (np.isfinite(values) & (values == np.round(values))).all():
-            raise DataError("classification needs whole numbers or names as targets, got fractions")
+            raise DataError("classification needs whole numbers or names as targets, got fractions or NaN")
         return values.astype(np.int64)
     if values.dtype.kind in "iu":
         return values.astype(np.int64)

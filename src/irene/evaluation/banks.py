@@ -11,7 +11,7 @@ from irene.cascade import Cascade
 from irene.data import Column, Data, Loader, Samples
 from irene.data.classes import align_classes
 from irene.data.like import Like, Unseen
-from irene.errors import DataError
+from irene.errors import DataError, some_of
 from irene.run import Run
 
 
@@ -45,7 +45,10 @@ def as_run_expects(run: Run, data: Data) -> Data:
     if list(data.shape) != about["shape"]:
         raise DataError(f"{data.name} has samples of shape {list(data.shape)}, {run.path} takes {about['shape']}")
     if data.task == "regression" and list(data.classes) != about["classes"]:
-        raise DataError(f"{data.name} has other values to predict than the data {run.path} was trained on")
+        raise DataError(
+            f"{data.name} has other values to predict, {some_of(data.classes)}, than the data {run.path} was trained "
+            f"on, {some_of(about['classes'])}: give data that names the same ones"
+        )
     if [column.to_dict() for column in data.columns] != about.get("columns", []):
         raise DataError(f"{data.name} has other columns or categories than the table {run.path} was trained on")
     return align_classes(data, about["classes"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import shutil
 import time
 from collections.abc import Sequence
@@ -42,10 +43,13 @@ class Demo:
     @property
     def next(self) -> Sequence[tuple[str, str]]:
         """Three commands to try next, each with what it shows."""
-        last = list(self.runs.values())[-1]
+        last = str(list(self.runs.values())[-1])
         return (
-            (f"irene predict {last} {self.samples}", "answers for ten digits, and the members each took"),
-            (f"irene evaluate {last}", "every figure of a run"),
+            (
+                shlex.join(["irene", "predict", last, str(self.samples)]),
+                "answers for ten digits, and the members each took",
+            ),
+            (shlex.join(["irene", "evaluate", last]), "every figure of a run"),
             (f"irene train irene --data folder:PATH --cost {COST}", "the same for your own images"),
         )
 

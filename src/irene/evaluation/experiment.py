@@ -17,6 +17,7 @@ from irene.evaluation.jobs import Job, Outcome, Source, loaded
 from irene.evaluation.ray_tasks import RayTasks
 from irene.evaluation.schedule import Pool, run_jobs
 from irene.evaluation.workers import Workers, default_workers
+from irene.files import check_room
 from irene.run import Run
 from irene.training.methods import find_method
 from irene.training.options import LoopOptions
@@ -91,7 +92,10 @@ class Experiment:
         """Train what is missing and open all runs, seed by seed."""
         jobs = self.jobs(variants)
         missing = [job for job in jobs if not job.is_done()]
-        outcomes = run_jobs(missing, self._pool(len(missing)), self.console) if missing else {}
+        outcomes: dict[str, Outcome] = {}
+        if missing:
+            check_room(missing[0].folder)  # once, and not by every job
+            outcomes = run_jobs(missing, self._pool(len(missing)), self.console)
         there = [job for job in jobs if job.name not in outcomes or outcomes[job.name].status == "finished"]
         runs = [Run.open(job.folder) for job in there]
         for run in runs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -74,16 +75,18 @@ def headline(evaluations: Sequence[Evaluation], names: Sequence[str]) -> str:
 
 def _share(best: Evaluation, rival: Evaluation) -> str:
     """What one costs of what the other does: in FLOPs, as members may differ in size, where they were counted."""
-    unit, said = ("flops", "FLOPs") if best.figures["flops"] and rival.figures["flops"] else ("cost", "members")
+    measured = all(one.figures["flops"] > 0 for one in (best, rival))  # NaN is above nothing
+    unit, said = ("flops", "FLOPs") if measured else ("cost", "members")
     return f"{best.figures[unit] / rival.figures[unit]:.0%} of its {said}"
 
 
 def _against(best: Evaluation, rival: Evaluation) -> str:
     if best.bank.task == "regression":
-        change = best.figures["rmse"] / rival.figures["rmse"] - 1
-        return (
-            "with the error of" if abs(change) < 5e-4 else f"{abs(change):.1%} {_more(change > 0, 'less')} error than"
-        )
+        mine, theirs = best.figures["rmse"], rival.figures["rmse"]
+        if math.isclose(mine, theirs, rel_tol=5e-4):
+            return "with the error of"
+        share = f"{abs(mine / theirs - 1):.1%} " if theirs else ""  # of no error nothing is a share
+        return f"{share}{_more(mine > theirs, 'less')} error than"
     points = 100 * (best.figures["accuracy"] - rival.figures["accuracy"])
     return "as many as" if abs(points) < 0.05 else f"{abs(points):.1f} points {_more(points > 0, 'fewer')} than"
 

@@ -31,14 +31,14 @@ FIGURES: dict[Task, tuple[str, ...]] = {
 # What the files say beyond what is shown: top-5 where there are five classes, AUROC of error detection and so on.
 MORE: dict[Task, tuple[str, ...]] = {"classification": ("top5", "brier", "error_auroc"), "regression": ("mse",)}
 HIGHER_IS_BETTER = frozenset({"accuracy", "r2", "utility"})
-UNKNOWN_IF_ZERO = frozenset({"flops", "ms"})  # nobody measured it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
     """A figure over seeds: its mean, its standard deviation (NaN for one seed) and the values.
 
-    Where the figure is not defined for some seed, as the AUROC of errors without an error, mean and spread are NaN.
+    Where the figure is not known for some seed, as the AUROC of errors without an error or FLOPs that nobody measured,
+    mean and spread are NaN.
     """
 
     mean: float
@@ -74,7 +74,7 @@ class Row:
     figures: dict[str, Spread]
     used: tuple[float, ...]  # share of samples that used 1, 2, ... members, averaged over seeds
     utility: float  # of the mean accuracy at the mean cost; NaN where it is not defined
-    gain: Gain | None  # None for the reference itself
+    gain: Gain | None  # None for the reference itself, and where that has no error of which a share could be saved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +91,7 @@ class Table:
     def best(self, figure: str) -> set[str]:
         """The names of the rows that are best in a figure; equal ones are all best."""
         values = {row.name: row.utility if figure == "utility" else row.figures[figure].mean for row in self.rows}
-        unknown = 0.0 if figure in UNKNOWN_IF_ZERO else math.nan
-        values = {name: value for name, value in values.items() if not math.isnan(value) and value != unknown}
+        values = {name: value for name, value in values.items() if not math.isnan(value)}
         choose = max if figure in HIGHER_IS_BETTER else min
         return {name for name, value in values.items() if math.isclose(value, choose(values.values()), rel_tol=1e-12)}
 
@@ -226,8 +225,11 @@ def _row(
     )
 
 
-def gain(ones: Sequence[Evaluation], others: Sequence[Evaluation]) -> Gain:
-    """What some runs gain on others, by a bootstrap over samples, each averaged over the seeds that both have."""
+def gain(ones: Sequence[Evaluation], others: Sequence[Evaluation]) -> Gain | None:
+    """What some runs gain on others, by a bootstrap over samples, each averaged over the seeds that both have.
+
+    None for regression where the others have no error: there is nothing to save a share of.
+    """
     common = {one.seed for one in ones} & {one.seed for one in others}
     mine_N, theirs_N = (_quality([one for one in side if not common or one.seed in common]) for side in (ones, others))
     if ones[0].bank.task == "classification":
@@ -235,6 +237,8 @@ def gain(ones: Sequence[Evaluation], others: Sequence[Evaluation]) -> Gain:
         return Gain(mean=mean, low=low, high=high)
     # What the share is taken of is a mean of these samples too: its chance counts, to first order (delta method).
     whole = float(-theirs_N.mean())
+    if whole == 0:
+        return None
     share = float((mine_N - theirs_N).mean()) / whole
     _, low, high = metrics.paired_bootstrap(mine_N, (1 - share) * theirs_N)
     return Gain(mean=share, low=share + low / whole, high=share + high / whole)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from irene.evaluation.table import UNKNOWN_IF_ZERO, Gain, Row, Spread, Table, as_dict
+from irene.evaluation.table import Gain, Row, Spread, Table, as_dict
 from irene.files import check_room, write_atomically, write_json
 from irene.numbers import NONE, plain, si
 
@@ -134,7 +134,7 @@ def _written(table: Table, write: Callable[[Cell], str]) -> list[list[str]]:
 
 
 def _cell(name: str, figure: Spread, best: bool) -> Cell:
-    if name in UNKNOWN_IF_ZERO and figure.mean == 0:
+    if math.isnan(figure.mean):
         return Cell(NONE)
     show = _formats(name)
     spread = "" if math.isnan(figure.spread) or name == "flops" else show(figure.spread)
@@ -148,8 +148,6 @@ def _formats(name: str) -> Callable[[float], str]:
         return lambda value: f"{value:.2f}"
     if name == "flops":
         return si
-    if name == "ms":
-        return lambda value: f"{value:.3f}" if value < 10 else f"{value:.3g}"
     return (lambda value: f"{value:.3f}") if name in ("nll", "ece", "r2") else (lambda value: f"{value:.3g}")
 
 

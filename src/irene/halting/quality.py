@@ -19,8 +19,8 @@ def quality(answers_NTK: Tensor, targets: Tensor, task: Task) -> Tensor:
 def drop(lost: Tensor, full: Tensor, task: Task) -> Tensor:
     """Accuracy lost against the whole ensemble; for regression the relative growth of the squared error.
 
-    `lost` is the mean quality lost and `full` that of the whole ensemble; no error at all counts as the least above 0.
+    `lost` is the mean quality lost and `full` that of the whole ensemble. From no error at all, any growth is infinite.
     """
     if task == "classification":
         return lost
-    return lost / (-full).clamp(min=torch.finfo(full.dtype).tiny)
+    return torch.where(lost == 0, lost, lost / full.abs())

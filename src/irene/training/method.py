@@ -117,6 +117,14 @@ class Training:
             self._costs[member.spec] = measure_cost(member, batch.to(self.device))
         return self._costs[member.spec]
 
+    def costs(self, *, heads: int = 1) -> tuple[Cost, ...]:
+        """What each member will cost, known before any is trained, from one fresh member of each backbone."""
+        by_backbone = {}
+        for name in dict.fromkeys(self.backbones):
+            member = self.new_member(self.backbones.index(name), heads=heads)
+            by_backbone[name] = self.cost(member.to(self.device))
+        return tuple(by_backbone[name] for name in self.backbones)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:

@@ -15,6 +15,7 @@ from irene.data import from_arrays, load
 from irene.data.samples import Augment
 from irene.errors import OptionError
 from irene.halting.selector import Selector
+from irene.models import Member
 from irene.run import Run
 from irene.training import loop
 from irene.training.joint import LossWeights
@@ -111,6 +112,20 @@ def test_without_a_selector_every_member_runs(trainer: Trainer) -> None:
     assert "ensemble" not in lines(run, "member-2")[0]
 
 
+@pytest.mark.parametrize(
+    ("members", "options"),
+    [
+        (2, IreneOptions(without=("selector",))),
+        (1, IreneOptions(cost=1)),
+        (2, IreneOptions(without=("selector", "joint"))),
+    ],
+)
+def test_who_has_nothing_to_stop_needs_nothing_held_out(trainer: Trainer, members: int, options: IreneOptions) -> None:
+    run = trainer("irene", epochs=1, members=members, heldout=0, options=options)
+    assert run.figures["test"]["cost"] == members
+    assert "heldout" not in run.figures
+
+
 def test_unequal_members_are_paid_in_flops_and_weighed(trainer: Trainer) -> None:
     backbones = ("mlp", "cnn")
     independent = trainer("average", members=2, epochs=1, backbones=backbones, name="costs")
@@ -125,6 +140,22 @@ def test_unequal_members_are_paid_in_flops_and_weighed(trainer: Trainer) -> None
         "irene", members=2, epochs=1, backbones=backbones, name="equal", options=IreneOptions(weights=False)
     )
     assert equal.aggregation.weights == (1.0, 1.0)
+
+
+def test_costs_are_known_from_one_member_of_a_backbone(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    new_member = Training.new_member
+
+    def counting(training: Training, index: int, **kind: Any) -> Member:
+        made.append(index)
+        return new_member(training, index, **kind)
+
+    monkeypatch.setattr(Training, "new_member", counting)
+    with pytest.raises(OptionError, match="cannot be reached"):
+        trainer("irene", members=50, options=IreneOptions(cost=51))
+    with pytest.raises(OptionError, match=r"these cost the same: mlp, mlp, .*, \.\.\.; give"):
+        trainer("distil", members=50)
+    assert made == [0, 0]
 
 
 @pytest.mark.parametrize(("asked", "unit"), [(3.5, "members"), (0.5, "members"), (1.3, "flops")])

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from irene.data.loader import Batch
-from irene.errors import OptionError
+from irene.errors import OptionError, some_of
 from irene.models import Member
 from irene.run import Run
 from irene.training import losses
@@ -69,18 +69,19 @@ def train(training: Training) -> Trained:
     Those who are taught learn side by side, from one answer of the teachers to each batch: asking these is most of what
     teaching takes.
     """
-    members = [training.new_member(index).to(training.device) for index in range(len(training.backbones))]
-    flops = [training.cost(member).flops for member in members]
-    largest = [index for index, cost in enumerate(flops) if cost == max(flops)]
-    smaller = [index for index, cost in enumerate(flops) if cost < max(flops)]
+    flops = [cost.flops for cost in training.costs()]
+    most = max(flops)
+    largest = [index for index, cost in enumerate(flops) if cost == most]
+    smaller = [index for index, cost in enumerate(flops) if cost < most]
     if not smaller:
         raise OptionError(
-            f"distil has costly members teach cheaper ones, and these cost the same: {', '.join(training.backbones)}; "
+            f"distil has costly members teach cheaper ones, and these cost the same: {some_of(training.backbones)}; "
             "give --backbones that differ, small ones first, or train with average"
         )
     shape = training.splits.data.shape
     if training.options.mixed and len(shape) != 3:
         raise OptionError(f"mixed is for images (C, H, W), got inputs of shape {shape}: leave it out")
+    members = [training.new_member(index).to(training.device) for index in range(len(training.backbones))]
     if training.options.teachers is not None:
         wanted = [members[index] for index in largest]
         known = members_like(wanted, Run.open(training.options.teachers), training.splits)

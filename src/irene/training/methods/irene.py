@@ -133,10 +133,11 @@ class _Sequence:
         self.options: IreneOptions = training.options
         splits, paper = training.splits, self.options.recipe == "paper"
         self.by_folds = self.options.selector_data == "folds"
+        self.halts = len(training.backbones) > 1 and "selector" not in self.options.without
         # The paper's selector learns nothing from held-out samples: without any, training samples show a collapse too.
         on_train = self.by_folds or (paper and not len(splits.heldout))
         self.samples = splits.train if on_train else splits.heldout
-        if len(self.samples) < training.loop.world.size:
+        if self.halts and len(self.samples) < training.loop.world.size:
             raise OptionError(
                 "the selector needs samples no member trains on, at least one for each process: hold some out (heldout "
                 "above 0, --heldout), or learn by folds (selector_data, --selector-data folds)"
@@ -181,7 +182,7 @@ class _Sequence:
         if isinstance(objective, JointObjective):
             self.price = float(objective.price.value)
         self.members.append(member.requires_grad_(False))
-        if not self.by_folds:
+        if self.halts and not self.by_folds:
             self.columns.append(self._answer(member))
 
     def finish(self) -> Trained:
@@ -190,10 +191,9 @@ class _Sequence:
         if options.later == "go-on":  # the best first
             self.members.reverse()
             self.columns.reverse()
-        steps = len(self.members)
-        if steps == 1 or "selector" in options.without:
+        if not self.halts:
             return Trained(members=self.members, policy=Never())
-        aggregation = Aggregation.equal(steps)
+        aggregation = Aggregation.equal(len(self.members))
         self._take_heldout()
         if options.recipe == "irene":
             aggregation = fit_aggregation(self._bank(), weights=options.weights)
@@ -224,10 +224,10 @@ class _Sequence:
             costs_T = (costs_T / costs_T.max())[: len(self.members) + 1].to(training.device, torch.float32)
             optimizer = self._selector_optimizer()
             return PaperObjective(self.base, earlier, self.selector, optimizer, self.weights, costs_T)
-        halts = "selector" not in options.without
         self.selector.to(training.device)
-        member = MemberObjective(self.base, earlier, rank=self.weights.rank, selector=self.selector if halts else None)
-        if fold or not halts:
+        selector = self.selector if self.halts else None
+        member = MemberObjective(self.base, earlier, rank=self.weights.rank, selector=selector)
+        if fold or not self.halts:
             return member
         # Until the newest member has outputs of its own on the evidence, those of the one before stand in.
         columns = self.columns if self.by_folds else [*self.columns, self.columns[-1]]
@@ -247,11 +247,7 @@ class _Sequence:
     def _measure_costs(self) -> tuple[Cost, ...]:
         """The cost of each member, measured before training; a wish that no threshold can meet is refused here."""
         training, options = self.training, self.options
-        by_backbone = {
-            name: training.cost(training.new_member(index, heads=2).to(training.device))
-            for index, name in enumerate(training.backbones)
-        }
-        costs = training.loop.world.told(tuple(by_backbone[name] for name in training.backbones))  # one clock for all
+        costs = training.loop.world.told(training.costs(heads=2))  # one clock for all
         vector = cost_vector(costs, options.cost_unit)
         least, most = float(vector[0]), float(vector.sum())
         if options.asked is not None and not least <= options.asked <= most:

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from names import PAPER_EPOCHS, SIZES
+from names import DATASETS, PAPER_EPOCHS, SIZES
 
 from irene.training.joint import LossWeights
 from irene.training.methods.batch_ensemble import BatchEnsembleOptions
@@ -68,7 +68,6 @@ class Job:
 
 
 SEEDS = range(3)
-DATASETS = ("cifar10", "cifar100")
 R18, R32 = ("resnet18",) * 3, ("resnet32",) * 3
 SMALL_FIRST = ("resnet32", "resnet32", "resnet18", "resnet18")
 DISTILLED = ("resnet18x0.25", "resnet18x0.375", "resnet18x0.5", *R18)  # sizes to choose from

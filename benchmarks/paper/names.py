@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+DATASETS = ("cifar10", "cifar100")  # of the paper
 ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
 PAPER_EPOCHS = 200
 # Networks that are trained alone: one of about a cascade's cost.

@@ -10,23 +10,22 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import RESULTS, ROOT, asked_to_check, filled, write_or_check
-from names import GO_ON, counted, seeds, setting_title, title, trained
+from names import DATASETS, setting_title, title
 from pages import beyond_text, latency_text, policies_text, searched_text, tables, taught_text
-from pages.conclusions import best_cascades, conclusions
+from pages.conclusions import conclusions
+from pages.headline_text import headline
 from pages.latency_text import Latency
 from pages.pictures import CAPTIONS, SMALL_FIRST, headline_data, picture_name
-from pages.rows import Row, in_lines, mean_of, most_worth_showing, networks, spread
+from pages.rows import in_lines, most_worth_showing
 from pages.summary import summary
 
 HERE = Path(__file__).resolve().parent
 IRENE_RUN = re.compile(r"cifar\d+-resnet\d+-irene-s\d+-e\d+")
-HEADLINE_DATA = ("cifar10", "cifar100")
 HEADLINE = re.compile(r"(<!-- headline -->\n).*?(<!-- /headline -->)", re.DOTALL)
 
 
@@ -39,64 +38,14 @@ def main() -> None:
     step = json.loads((ROOT / "docs/benchmarks/training-h200.json").read_text())
     readme = ROOT / "README.md"
     latency = latency_text.load_files()
+    gains = headline(study, latency, DATASETS)
     written = {
         ROOT / "docs/results.md": results(study, pictures, policies, beyond, latency, step),
         ROOT / "docs/results-cascades.md": cascades(study, latency),
         ROOT / "docs/calibrate.md": filled(HERE / "pages/calibrate.md.in", kept),
-        readme: HEADLINE.sub(lambda found: found[1] + headline(study, latency) + found[2], readme.read_text()),
+        readme: HEADLINE.sub(lambda found: found[1] + gains + found[2], readme.read_text()),
     }
     write_or_check(written, "benchmarks/paper/write.py", check=check)
-
-
-def headline(study: dict[str, Any], latency: Latency) -> str:
-    """Cascades of each training at two costs, beside one large network and three, on both data sets."""
-    best = best_cascades(study["small_first"], HEADLINE_DATA)
-    about = best[0][0]
-    lines = [
-        f"CIFAR, {about['epochs']} epochs on one H200, {seeds(about['seeds'])}; cost in FLOPs of one ResNet-18",
-        "([all figures](docs/results.md), [the commands that give them](benchmarks/README.md)). *ResNet-18 x 0.25* has",
-        "a quarter of the channels of a ResNet-18, and 0.063 of its FLOPs. Accuracy at exactly that mean cost, in bold",
-        "where it is above one ResNet-18's:",
-        "",
-        "| | cost | " + " | ".join(f"{title(dataset)} %" for dataset in HEADLINE_DATA) + " |",
-        "|---" * (2 + len(HEADLINE_DATA)) + "|",
-    ]
-    single = []
-    for method, name, cost in (("single", "one ResNet-18", 1), ("average", "three ResNet-18, averaged", 3)):
-        found = [networks(study["rows"], cascade, "resnet18", method) for cascade in best[0]]
-        single = single or [mean_of(rows, "accuracy") for rows in found]
-        lines.append(f"| {name} | {cost:.2f} | " + " | ".join(spread(rows, "accuracy", 100) for rows in found) + " |")
-    shown: list[str] = []
-    for alike in best:
-        members = alike[0]["members"]
-        name = f"**cascade**: {'the same' if members == shown else counted(members)}, {trained(alike[0]['training'])}"
-        shown = members
-        for asked in ("0.25", "0.5"):
-            right = [one["policies"]["selector"][asked]["accuracy"] for one in alike]
-            cells = [
-                f"**{100 * ours:.2f}**" if ours > theirs else f"{100 * ours:.2f}"
-                for ours, theirs in zip(right, single, strict=True)
-            ]
-            lines.append(f"| {name} | **{float(asked):.2f}** | {' | '.join(cells)} |")
-            name = "as above"
-    lines += going_on(study["teachers"], best)
-    lines += ["", latency_text.in_half_the_time(latency), "", latency_text.on_a_gpu(latency)]
-    lines += ["", f"![{CAPTIONS[SMALL_FIRST]}](docs/figures/{picture_name(SMALL_FIRST, 'cifar10')})"]
-    return "\n".join(lines) + "\n"
-
-
-def going_on(teachers: Sequence[Row], best: Sequence[Sequence[Row]]) -> list[str]:
-    """What large ones that go on are, and how good the first of them is alone, if a cascade shown has such."""
-    trainings = [alike[0]["training"] for alike in best if alike[0]["training"].endswith(GO_ON)]
-    found = {one["dataset"]: one for one in teachers if one["training"] in trainings[:1]}
-    if not found:
-        return []
-    alone = " and ".join(f"{100 * found[name]['alone'][0]['accuracy']:.2f}" for name in HEADLINE_DATA)
-    said = (
-        "Large ones that *go on* each begin with the weights of the one before: who runs first has learned for the "
-        f"epochs of all three, and has {alone} % alone."
-    )
-    return ["", in_lines(said)]
 
 
 def cascades(study: dict[str, Any], latency: Latency) -> str:
@@ -124,7 +73,7 @@ def results(
     name, stages = next((name, stages) for name, stages in irenes.items() if "-s0-" in name)
     parts = {
         "hardware": ", ".join(dict.fromkeys(row["hardware"] for row in rows)),
-        "summary": summary(study, beyond, latency, HEADLINE_DATA),
+        "summary": summary(study, beyond, latency, DATASETS),
         "conclusions": conclusions(study, beyond),
         "methods": tables.method_tables(rows),
         "against": tables.against_tables(study["against"], study["going_on"]),

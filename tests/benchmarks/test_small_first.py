@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-import write
 from comparison import joined
-from names import DISTILLED, GO_ON, INDEPENDENT, title, trained
-from pages import pictures, tables
+from names import DATASETS, DISTILLED, GO_ON, INDEPENDENT, title, trained
+from pages import headline_figure, headline_text, pictures, tables
 from pages.conclusions import best_cascades, cascade_sentence, conclusions
 from pages.rows import networks
 from replay import small_first
@@ -226,10 +225,10 @@ def test_large_ones_that_go_on_are_told_beside_independent_ones() -> None:
     (said,) = [line for line in conclusions(study, {}).splitlines() if "Large ones that go on**" in line]
     assert "(2 seeds): 95.00, 94.00, 93.00 % one by one, first to last, and 95.50 averaged" in said
     assert said.endswith("independent ones 93.50 and 94.50.")
-    cascade = {**CASCADES[1], "training": training}
-    teachers = [{**going, "dataset": dataset} for dataset in ("cifar10", "cifar100")]
-    assert "and has 95.00 and 95.00 % alone" in " ".join(" ".join(write.going_on(teachers, [[cascade]])).split())
-    assert write.going_on(teachers, [[CASCADES[1]]]) == []
+    teachers, cascades = ([{**one, "dataset": name} for name in DATASETS] for one in (going, CASCADES[1]))
+    later = [{**cascade, "training": training} for cascade in cascades]
+    assert "and has 95.00 and 95.00 % alone" in " ".join(headline_text.going_on(teachers, [later]).split())
+    assert headline_text.going_on(teachers, [cascades]) == ""
 
 
 def test_what_sentences_have_in_common_is_said_once() -> None:
@@ -248,6 +247,37 @@ def test_the_headline_is_of_each_training_with_as_many_seeds() -> None:
     assert best_cascades(CASCADES, ["cifar10"]) == [[CASCADES[1]], [CASCADES[2]]]
     more = entry(INDEPENDENT, ["resnet32"] * 2, seeds=3)
     assert best_cascades([*CASCADES, more], ["cifar10"]) == [[more]]
+
+
+def test_the_headline_is_drawn_of_the_longest_taught_and_of_independent_members() -> None:
+    longer = entry("distilled for 240 epochs", ["resnet32"] * 2, whole_run=True)
+    known = rows("resnet18")
+    figure = headline_figure.drawn({"small_first": [*CASCADES, longer], "rows": known}, ["cifar10"])["headline.svg"]
+    (axes,) = figure.axes
+    taught, independent = axes.get_legend_handles_labels()[0]
+    for line, cascade in ((taught, longer), (independent, CASCADES[2])):
+        points = cascade["policies"]["selector"]
+        assert list(line.get_xdata()) == [float(cost) for cost in points]
+        assert list(line.get_ydata()) == [point["accuracy"] for point in points.values()]
+    marks = {text.get_text(): text.xy for text in axes.texts}
+    assert marks == {"one ResNet-18": (1, 0.935), "three averaged": (3, 0.945)}
+    assert headline_figure.drawn({"small_first": [], "rows": known}, ["cifar10"]) == {}
+
+
+def test_the_headline_table_is_bold_where_one_large_network_is_beaten() -> None:
+    points = {"0.25": {"accuracy": 0.9345}, "0.5": {"accuracy": 0.946}}
+    best = [[{**one, "policies": {"selector": points}}] for one in CASCADES[1:3]]
+    assert headline_text.table(rows("resnet18"), best, ["cifar10"]).splitlines()[2:] == [
+        "| one ResNet-18 | 1.00 | 93.50 |",
+        "| three ResNet-18, averaged | 3.00 | 94.50 |",
+        "| cascade, the small ones taught by the large ones | 0.25 | 93.45 |",
+        "|  | 0.50 | **94.60** |",
+        "| cascade, trained independently | 0.25 | 93.45 |",
+        "|  | 0.50 | **94.60** |",
+    ]
+    said = " ".join(headline_text.members(best).split())
+    assert "two ResNet-32 and three ResNet-18 where small ones were taught, and two ResNet-32 and" in said
+    assert "three ResNet-18 where all were trained independently." in said
 
 
 def test_the_headline_begins_with_who_was_taught_longest_on_all_data_sets() -> None:

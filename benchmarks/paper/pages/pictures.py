@@ -10,11 +10,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from names import INDEPENDENT, file_name, in_short, seeds, title
+from names import DATASETS, INDEPENDENT, file_name, in_short, seeds, title
 
 from irene.evaluation import studies
 from irene.pictures import COLOURS, INK, WIDTH, styled
-from pages import latency_figure
+from pages import headline_figure, latency_figure
 from pages.rows import grouped, mean_of, most_worth_showing, select
 
 STUDY = Path(__file__).resolve().parents[1]
@@ -41,7 +41,7 @@ def drawn() -> dict[str, Figure]:
     for name, by_setting in pictures.items():
         draw = studies.find_study(name).draw
         found |= {picture_name(name, slug): plain_numbers(draw(data)) for slug, data in by_setting.items()}
-    return found | latency_figure.drawn()
+    return found | headline_figure.drawn(study, DATASETS) | latency_figure.drawn()
 
 
 def plain_numbers(figure: Figure) -> Figure:

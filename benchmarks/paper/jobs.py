@@ -6,7 +6,8 @@ epochs of the training images.
 - average and IRENE: `epochs` for each of T members. Out-of-fold IRENE trains two more models on half of the images for
   each member, which is `epochs` again.
 - snapshot: T cycles of `epochs`, each from where the last one ended (and not one training cut in T).
-- FGE: `epochs` for the start, and cycles so long that the whole takes T times `epochs` as well.
+- FGE: `epochs` for the start, and cycles so long that three members take three times `epochs` as well (five take 138
+  epochs in place of 150).
 - distillation: `epochs` for each member, the costliest first; their answers are computed beside where they teach. The
   jobs `patient`, `taught-on` and `four-taught` teach for longer.
 - mixtures of experts: the experts see every batch together for `epochs`; their feature extractor takes `epochs` more.
@@ -148,6 +149,17 @@ JOBS: dict[str, list[Job]] = {
     # Out-of-fold predictions need no held-out slice: members may train on all images, and the cost asked for suffers.
     "unheld": jobs("cifar10", R18, **irene("folds-full", selector_data="folds"), heldout=0),
     "eight": [job for dataset in DATASETS for job in jobs(dataset, ("resnet18",) * 8, [0], **AVERAGE, variant="t8")],
+    "counts": [  # the paper's Fig. 4b
+        *[job for count in (2, 4, 5, 8) for job in jobs("cifar10", R18[:1] * count, [0], **irene(f"t{count}"))],
+        *[
+            job
+            for name, counts in (("snapshot", (2, 4, 5)), ("fge", (5,)))
+            for count in counts
+            for job in jobs(
+                "cifar10", R18[:1] * count, [0], method=name, variant=f"t{count}", method_options=OTHERS[name]
+            )
+        ],
+    ],
     "noise": [*jobs("cifar10+noise20", R18, **AVERAGE), *jobs("cifar10+noise20", R18, **irene())],
     "ablation": [
         job

@@ -12,6 +12,7 @@ from io import BytesIO
 from typing import Any, ParamSpec
 
 import matplotlib
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 INK = "#010203"
@@ -54,6 +55,17 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
             return draw(*args, **kwargs)
 
     return styled
+
+
+def in_plain_numbers(axis: Axis, text: Callable[[float], str] = "{:g}".format) -> None:
+    """Label a log axis with 2 and not 2 x 10^0: powers of ten, and 2, 3 and 5 of each where it spans little more."""
+
+    def between(value: float, _: int | None) -> str:
+        low, high = axis.get_view_interval()
+        return text(value) if high < 30 * low and f"{value:e}"[0] in "235" else ""
+
+    axis.set_major_formatter(lambda value, _: text(value))
+    axis.set_minor_formatter(between)
 
 
 def rendered(figure: Figure, kind: str) -> bytes:

@@ -16,7 +16,7 @@ import jobs
 import pytest
 import torch
 import write
-from pages import tables
+from pages import pictures, tables
 from pages.conclusions import folds_sentence, source
 from pages.rows import load_paper, utility_of
 from replay import against, merged
@@ -28,6 +28,7 @@ from irene.bank import Bank
 from irene.calibration.fit import fit_policy
 from irene.calibration.frontier import Frontier
 from irene.data import Data, load
+from irene.metrics import utility
 from irene.models import MemberSpec, build
 from irene.run import Run
 from irene.training.methods import find_method
@@ -370,6 +371,30 @@ def test_runs_of_other_epochs_or_images_are_other_settings() -> None:
     base = Setting("cifar10", "resnet18", 30, 45_000)
     assert collect.setting_of(row("single", 0.9)) == base
     assert len({base, base._replace(epochs=60), base._replace(images=50_000), base._replace(backbone="resnet32")}) == 4
+
+
+def test_sizes_that_only_rows_know_are_shown_beside_those_of_a_figure() -> None:
+    about = {"dataset": "cifar10", "backbone": "resnet18", "epochs": 30, "images": 45_000, "cost": 1.3}
+    rows = [
+        {**about, "method": method, "members": members, "seed": seed, "accuracy": accuracy + 0.01 * seed}
+        for method, members, accuracy in (
+            ("single", 1, 0.90),
+            ("average", 3, 0.94),
+            ("irene at 1.3", 3, 0.93),
+            ("irene at 1.3 of 2", 2, 0.92),
+            ("irene at 1.3 of 5", 5, 0.94),
+            ("irene at 1.3 going on of 5", 5, 0.99),
+        )
+        for seed in range(2)
+    ]
+    three = {"members": 3, "accuracy": {"mean": 0.5, "spread": None}, "cost": {}, "utility": 1.0}
+    found = pictures.of_all_counts({"methods": {"irene": [three], "fge": []}}, "cifar10-resnet18-e30", rows)["methods"]
+    assert found["fge"] == []
+    two, same, five = found["irene"]
+    assert (two["members"], same, five["members"]) == (2, three, 5)
+    assert five["accuracy"] == {"mean": pytest.approx(0.945), "spread": pytest.approx(0.01 / 2**0.5)}
+    assert five["cost"]["mean"] == pytest.approx(1.3)
+    assert five["utility"] == pytest.approx(utility(0.945, 1.3, single=0.905, average=0.945))
 
 
 def test_the_paper_has_33_rows_and_its_utilities_follow_from_its_formula() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from names import DATASETS, INDEPENDENT, file_name, in_short, seeds, title
+from names import DATASETS, INDEPENDENT, IRENE, file_name, in_short, parts_of, seeds, title
 
 from irene.evaluation import studies
 from irene.pictures import COLOURS, INK, WIDTH, styled
 from pages import headline_figure, latency_figure
-from pages.rows import grouped, mean_of, most_worth_showing, select
+from pages.rows import deviation, grouped, mean_of, most_worth_showing, of_setting, select, utility_of
 
 STUDY = Path(__file__).resolve().parents[1]
 SMALL_FIRST = "small-first"
@@ -40,17 +40,32 @@ def drawn() -> dict[str, Figure]:
     found = {picture_name(SMALL_FIRST, dataset): small_first(data) for dataset, data in headline_data(study).items()}
     for name, by_setting in pictures.items():
         draw = studies.find_study(name).draw
-        found |= {picture_name(name, slug): plain_numbers(draw(data)) for slug, data in by_setting.items()}
+        if name == "size":
+            by_setting = {slug: of_all_counts(data, slug, study["rows"]) for slug, data in by_setting.items()}
+        found |= {picture_name(name, slug): draw(data) for slug, data in by_setting.items()}
     return found | headline_figure.drawn(study, DATASETS) | latency_figure.drawn()
 
 
-def plain_numbers(figure: Figure) -> Figure:
-    """On log axes of little more than a decade: 2 and not 2 x 10^0."""
-    for axes in figure.axes:
-        low, high = axes.get_ylim()
-        if axes.get_yscale() == "log" and high < 30 * low:
-            axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "235" else "")
-    return figure
+def of_all_counts(data: dict[str, Any], slug: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a figure of sizes shows, with the rows of runs that have other numbers of members."""
+    dataset, backbone, epochs, _ = parts_of(slug)
+    setting = of_setting(rows, dataset, backbone, epochs)
+    methods = {}
+    for method, points in data["methods"].items():
+        label = IRENE if method == "irene" else method
+        other = [row for row in setting if row["method"] == f"{label} of {row['members']}"]
+        more = [
+            {
+                "members": count,
+                "accuracy": {"mean": mean_of(alike, "accuracy"), "spread": deviation(alike, "accuracy")},
+                "cost": {"mean": mean_of(alike, "cost"), "spread": deviation(alike, "cost")},
+                "utility": utility_of(alike, setting),
+            }
+            for (count,), alike in grouped(other, "members").items()
+            if count not in {point["members"] for point in points}
+        ]
+        methods[method] = sorted([*points, *more], key=lambda point: point["members"])
+    return {**data, "methods": methods}
 
 
 def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:

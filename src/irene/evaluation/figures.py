@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import ArrayLike
 
-from irene.pictures import COLOURS, INK, WIDTH, styled
+from irene.pictures import COLOURS, INK, WIDTH, in_plain_numbers, styled
 
 BINS = 10
 FEWEST = 5  # samples that a bin needs to say something
@@ -155,6 +155,7 @@ def _learning_panel(axes: Axes, name: str, stages: Mapping[str, Sequence[float]]
         axes.plot(range(1, len(losses) + 1), losses, color=colour, lw=1.3, label=stage)
     axes.set_title(name)
     axes.set_yscale("log")
+    in_plain_numbers(axes.yaxis)
     axes.set_xlabel("epoch")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
     if 0 < len(stages) <= 4:

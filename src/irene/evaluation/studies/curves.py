@@ -13,7 +13,7 @@ from irene.errors import RunError
 from irene.evaluation.experiment import Variant
 from irene.evaluation.studies.study import Data, Own, Study
 from irene.evaluation.table import Spread
-from irene.pictures import COLOURS, WIDTH, styled
+from irene.pictures import COLOURS, WIDTH, in_plain_numbers, styled
 from irene.run import Run
 
 TERMS = {
@@ -64,6 +64,7 @@ def draw(data: Data) -> Figure:
         _panel(axes, TERMS[term], members)
         if term == "base":
             axes.set_yscale("log")
+            in_plain_numbers(axes.yaxis)
     for axes in panels[len(terms) :]:
         axes.set_visible(False)
     title = "mean ± deviation\nover seeds" if len(data["runs"]) > 1 else None

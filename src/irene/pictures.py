@@ -60,7 +60,7 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
 def in_plain_numbers(axis: Axis, text: Callable[[float], str] = "{:g}".format) -> None:
     """Label a log axis with 2 and not 2 x 10^0: powers of ten, and 2, 3 and 5 of each where it spans little more."""
 
-    def between(value: float, _: int | None) -> str:
+    def between(value: float, _: float) -> str:
         low, high = axis.get_view_interval()
         return text(value) if high < 30 * low and f"{value:e}"[0] in "235" else ""
 

@@ -114,8 +114,8 @@ def _draw_smallest(axes: Axes, data: Data) -> None:
     axes.set_ylim(bottom=lowest, top=3)
     for place, share in enumerate(shares):
         if not share:  # no bar, which a label could be put on
-            above: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center"}
-            axes.annotate("none", (place, lowest), color=INK, fontsize=size, **above)
+            at = (place, lowest)
+            axes.annotate("none", at, (0, 3), textcoords="offset points", ha="center", color=INK, fontsize=size)
     in_plain_numbers(axes.yaxis, lambda share: f"{100 * share:g}%")
     axes.grid(axis="x", visible=False)
     axes.set_xlabel("members until the answer is right")

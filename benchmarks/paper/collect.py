@@ -8,8 +8,9 @@ on, and runs that are added later cost what depends on them. After a change of c
 computes all of them again; how many are of other code is said at the end.
 
 What the two files say of other runs stays: DIR need not hold those. Rows of a run in DIR replace the ones it had. What
-is made of several runs is replaced where DIR gives it of no fewer seeds: for a comparison of three seeds to become one
-of four, DIR must hold all four. To start from nothing, remove both files. write.py and figures.py make documents and
+each run answers right is kept in benchmarks/paper/answers, so that runs of one seed are compared with those of others
+that are not in DIR. What else is made of several runs (sizes searched, figures) is replaced where DIR gives it of no
+fewer seeds. To start from nothing, remove both files and that folder. write.py and figures.py make documents and
 pictures of them.
 """
 
@@ -21,7 +22,7 @@ import os
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -42,13 +43,13 @@ from irene.training.methods.woc import choose_threshold
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import json_in_lines
 from names import FOLDS, IRENE, title
-from replay import merged
-from replay.against import THRESHOLDS, against, asked_and_realised, going_on
+from replay import against, answers, merged, small_first
+from replay.ablated import ablation
+from replay.against import THRESHOLDS
 from replay.kept import Kept
 from replay.packed import TABLE_MEMBERS, Packed, Setting, Study
 from replay.searched import pools, searched
-from replay.small_first import at_every_cost, small_first
-from replay.taught import taught, teachers
+from replay.taught import one_by_one, taught, teachers
 
 HERE = Path(__file__).resolve().parent
 BEGAN_TOGETHER_S = 5.0  # seconds within which runs begin that were started side by side
@@ -64,28 +65,31 @@ def main() -> None:
     study, kept = Study.read(arguments.runs), Kept(arguments.runs, anew=arguments.anew)
     files = HERE / "results.json", HERE / "figures.json"
     said, drawn = (merged.read(path) for path in files)
-    settings, rates = study.settings(), merged.rates(said)
+    rates = merged.rates(said)
     alone = [study.alone(run, rates.get(run.first_trained, 0.0)) for run in study.runs]
     wished = [run for run in study.runs if run.label in (IRENE, FOLDS) and run.has_heldout]
     # In processes of their own: threads inherited by a fork would never wake up.
     with ProcessPoolExecutor(arguments.workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
         rows = kept.each(pool, "runs", rows_of, study.runs, alone)
-        alike = [study.alike(setting) for setting in settings]
-        gains = kept.each(pool, "IRENE against thresholds", against, alike, settings)
-        went_on = kept.each(pool, "IRENE going on", going_on, alike, settings)
-        asked = kept.each(pool, "asked and realised cost", asked_and_realised, wished)
-        cascades = kept.each(pool, "small members first", at_every_cost, list(small_first(study)))
+        answers.keep(kept.each(pool, "answers", against.answers_of, against.worth_keeping(study.runs)))
+        cascades = small_first.of_one_seed(small_first.small_first(study))
+        answers.keep(kept.each(pool, "answers, small members first", small_first.answers_of, cascades))
+        asked = kept.each(pool, "asked and realised cost", against.asked_and_realised, wished)
         choices = kept.each(pool, "sizes", searched, list(pools(study)))
         shown = pictures(study, pool, kept)
+    every = answers.kept()
+    known = against.Known.of(every)
+    members = said.get("one_by_one", {}) | {run.name: one_by_one(run) for run in study.runs if tells_of_members(run)}
     found = {
         "rows": [row for of_run in rows for row in of_run],
-        "against": by_slug(settings, gains),
-        "going_on": by_slug(settings, went_on),
+        "against": by_slug(known.settings(), lambda setting: against.against(known, setting)),
+        "going_on": by_slug(known.settings(), lambda setting: against.going_on(known, setting)),
         "asked": by_setting(wished, asked),
-        "small_first": cascades,
+        "small_first": [small_first.at_every_cost(seeds) for seeds in small_first.of_all_seeds(every)],
         "searched": choices,
-        "taught": taught(study),
-        "teachers": teachers(study),
+        "one_by_one": members,
+        "taught": taught(members.values()),
+        "teachers": teachers(members.values()),
         "training": {run.name: progress(run) for run in study.runs if run.method == "irene"},
         "time": card_time(said.get("time", {"card_s": 0.0, "runs": []}), study.runs),
         "speed": {
@@ -97,6 +101,7 @@ def main() -> None:
             {"at_once": len(runs), **speed_of(runs)} for runs in side_by_side(study.runs) if pays(runs, rates)
         ],
     }
+    shown["ablation"] = shortened(by_slug(known.settings(), lambda setting: ablation(known, setting)))
     results = merged.results(said, found)
     results["rows"] = add_utilities(true_costs(results["rows"]))
     for path, content in zip(files, (results, merged.figures(drawn, shown)), strict=True):
@@ -106,8 +111,15 @@ def main() -> None:
         print(f"{kept.others} results were found before the code changed: --anew computes all of them again")
 
 
-def by_slug(settings: Sequence[Setting], found: Sequence[dict[str, Any] | None]) -> dict[str, dict[str, Any]]:
-    return {setting.slug: about for setting, about in zip(settings, found, strict=True) if about is not None}
+def by_slug(settings: Sequence[Setting], find: Callable[[Setting], Any]) -> dict[str, Any]:
+    """What there is to find in each setting."""
+    found = ((setting.slug, find(setting)) for setting in settings)
+    return {slug: about for slug, about in found if about is not None}
+
+
+def tells_of_members(run: Packed) -> bool:
+    """Whether its members are compared one by one: those who teach and are taught, and independent ones."""
+    return run.has_heldout and (run.method == "distil" or run.label == "average")
 
 
 def by_setting(runs: Sequence[Packed], asked: Sequence[dict[str, float]]) -> dict[str, list[dict[str, float]]]:
@@ -310,12 +322,10 @@ def wanted(study: Study, setting: Setting) -> dict[str, list[Packed]]:
     irenes, averages = ([run for run in runs if run.label == label] for label in (IRENE, "average"))
     larger = [run for run in runs if run.label.startswith("average of ")] or averages
     of_other_sizes = [run for run in runs if run.label.startswith(f"{IRENE} of ") or run.method in ("snapshot", "fge")]
-    ablated = [run for run in runs if run.label.startswith(f"{IRENE} without ")]
     found = {"members": larger, "curves": irenes}
     if averages and irenes:
         found["pareto"] = [*averages, *irenes]
         found["size"] = [*larger, *irenes, *of_other_sizes]
-        found["ablation"] = [*averages, *irenes, *ablated] if ablated else []
     return {name: chosen for name, chosen in found.items() if chosen}
 
 

@@ -14,10 +14,11 @@ from pages import headline_figure, headline_text, pictures, tables
 from pages.conclusions import best_cascades, cascade_sentence, conclusions
 from pages.rows import networks
 from replay import small_first
+from replay.answers import Answers, At
 from replay.packed import Packed, Study
 from replay.searched import pools
 from replay.small_first import Part, SmallFirst
-from replay.taught import taught
+from replay.taught import one_by_one, taught
 
 from irene.bank import Bank
 from irene.halting.policies import Margin
@@ -75,7 +76,7 @@ def test_those_who_were_taught_for_longer_are_cascades_of_their_own(
     both = Study([*study.runs, long])
     trainings = {one.training: kind(one)[2] for one in small_first.small_first(both) if one.whole_run}
     assert trainings == {DISTILLED: [0, 1], "distilled for 240 epochs on mixtures": [7]}
-    assert {(one["training"], one["taught"]["seeds"]) for one in taught(both)} == {
+    assert {(one["training"], one["taught"]["seeds"]) for one in taught(map(one_by_one, both.runs))} == {
         (DISTILLED, 2),
         ("distilled for 240 epochs on mixtures", 1),
     }
@@ -125,7 +126,8 @@ def test_a_cascade_is_looked_at_where_its_first_member_can_be_paid_for(
         banks = {split: lifelike_bank(200, flops=(work,) * 3, seed=len(split)) for split in ("heldout", "test")}
         run = Packed.open(make_run(tmp_path / name, banks, "average", 4).path)
         pair.append(Part(run, "cnn", count))
-    found = small_first.at_every_cost(SmallFirst(pair[1].run.setting, INDEPENDENT, [(pair[0], pair[1])]))
+    cascade = SmallFirst(pair[1].run.setting, INDEPENDENT, [(pair[0], pair[1])])
+    found = small_first.at_every_cost([Answers.unpacked(small_first.answers_of(cascade))])
     assert (found["seeds"], found["which_seeds"], found["small_flops"]) == (1, [4], 0.25)
     assert found["members"] == ["cnn"] * 4
     assert found["training"] == INDEPENDENT
@@ -134,6 +136,25 @@ def test_a_cascade_is_looked_at_where_its_first_member_can_be_paid_for(
     assert found["large"] == pytest.approx(float(right.double().mean()))
     assert [list(points) for points in found["policies"].values()] == [["0.5", "1"]] * 4
     assert found["policies"]["selector"] == found["policies"]["margin"]
+
+
+def test_seeds_that_were_looked_at_apart_make_one_cascade(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_first, "COSTS", (0.3, 0.7))
+    monkeypatch.setattr(small_first, "selector_fitter", lambda cost: lambda *_: Margin())
+    cascades = small_first.of_one_seed(one for one in small_first.small_first(study) if one.whole_run)
+    apart = [Answers.unpacked(small_first.answers_of(one)) for one in reversed(cascades)]
+    other = Answers({**apart[0].about, "training": INDEPENDENT}, apart[0].right)
+    of_a_run = Answers({"name": "run", "seed": 0, "setting": {}}, apart[0].right)
+    both, alone = small_first.of_all_seeds([*apart, other, of_a_run])
+    assert [one.seed for one in both] == [0, 1]
+    assert alone == [other]
+    found = small_first.at_every_cost(both)
+    assert (found["seeds"], found["which_seeds"], found["training"]) == (2, [0, 1], DISTILLED)
+    for cost in ("0.3", "0.7"):
+        each = [one.right[At("cost-to-go", float(cost))].mean() for one in apart]
+        assert found["policies"]["cost-to-go"][cost]["accuracy"] == pytest.approx(float(sum(each)) / 2)
+    assert found["whole"] == pytest.approx(sum(one.about["whole"] for one in apart) / 2)
+    assert len({one.about["name"] for one in apart}) == 2
 
 
 def entry(training: str, small: list[str], accuracy: float = 0.94, **changes: Any) -> dict[str, Any]:

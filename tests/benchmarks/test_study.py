@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,6 +20,8 @@ from pages import pictures, tables
 from pages.conclusions import folds_sentence, source
 from pages.rows import load_paper, utility_of
 from replay import against, merged
+from replay.ablated import ablation
+from replay.answers import Answers
 from replay.kept import Kept
 from replay.packed import Packed, Setting, Study, common_seeds
 from training.packing import pack
@@ -28,6 +30,8 @@ from irene.bank import Bank
 from irene.calibration.fit import fit_policy
 from irene.calibration.frontier import Frontier
 from irene.data import Data, load
+from irene.evaluation import studies
+from irene.evaluation.evaluate import evaluate
 from irene.metrics import utility
 from irene.models import MemberSpec, build
 from irene.run import Run
@@ -167,7 +171,6 @@ def test_figures_are_measured_on_packed_runs(study: Study, tmp_path: Path) -> No
     slug = "digits-cnn-e2"
     assert set(found["pareto"]) == set(found["curves"]) == set(found["size"]) == {slug}
     assert found["members"][slug]["members"] == [1, 2, 3, 4, 5]
-    assert found["ablation"] == {}
     assert found["curves"][slug]["runs"] == ["irene-0", "irene-1"]
 
 
@@ -180,18 +183,29 @@ def test_the_end_of_training_on_heldout_outputs_is_done_over(study: Study) -> No
     assert costs[0] == pytest.approx(costs[1], abs=0.25)
 
 
-def test_irene_is_compared_with_thresholds_on_its_own_and_on_other_members(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fitted_for = []
+@pytest.fixture
+def fitted_for(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float]]:
+    """The seeds and costs that a selector was to be fitted for anew: the run's own stands for it, which is quicker."""
+    asked: list[tuple[int, float]] = []
 
-    def own_for_any_cost(run: Packed, cost: float) -> Frontier:  # quicker than a selector fitted anew
-        fitted_for.append((run.seed, cost))
+    def own_for_any_cost(run: Packed, cost: float) -> Frontier:
+        asked.append((run.seed, cost))
         return against.own_curve(run)
 
     monkeypatch.setattr(against, "fitted_anew", own_for_any_cost)
+    return asked
+
+
+def known(runs: Iterable[Packed]) -> against.Known:
+    """What stays of runs whose banks are gone."""
+    return against.Known([Answers.unpacked(against.answers_of(run)) for run in against.worth_keeping(runs)])
+
+
+def test_irene_is_compared_with_thresholds_on_its_own_and_on_other_members(
+    study: Study, fitted_for: list[tuple[int, float]]
+) -> None:
     setting = next(run.setting for run in study.runs if run.label == collect.IRENE)
-    found = against.against(study, setting)
+    found = against.against(known(study.runs), setting)
     assert found is not None
     assert found["seeds"] == 2
     assert "folds" not in found
@@ -205,15 +219,19 @@ def test_irene_is_compared_with_thresholds_on_its_own_and_on_other_members(
 
 
 def test_members_that_go_on_are_compared_with_thresholds_where_there_are_seeds_in_common(
-    study: Study, tmp_path: Path, lifelike_bank: Callable[..., Bank], make_run: Callable[..., Run]
+    study: Study,
+    tmp_path: Path,
+    lifelike_bank: Callable[..., Bank],
+    make_run: Callable[..., Run],
+    fitted_for: list[tuple[int, float]],
 ) -> None:
     setting = next(run.setting for run in study.runs if run.label == collect.IRENE)
-    assert against.going_on(study, setting) is None
+    assert against.going_on(known(study.runs), setting) is None
     own = asdict(IreneOptions(later="go-on"))
     banks = {split: lifelike_bank(500, skills=(2.5, 2.0, 2.0), seed=len(split)) for split in ("heldout", "test")}
     runs = [make_run(tmp_path / f"go-on-{seed}", banks, "irene", seed, own) for seed in (1, 5)]
     packed = [Packed.open(run.path) for run in runs]
-    found = against.going_on(Study([*study.runs, *packed]), setting)
+    found = against.going_on(known([*study.runs, *packed]), setting)
     assert found is not None
     assert {name: gains["seeds"] for name, gains in found.items()} == {"same": 2, "independent": 1}
     curve = against.own_curve(packed[0])
@@ -223,7 +241,42 @@ def test_members_that_go_on_are_compared_with_thresholds_where_there_are_seeds_i
             float(one.quality_at(cost).mean()) for one in (curve, against.threshold_curve("margin")(averaged))
         )
         assert found["independent"]["gain"][f"{cost:g}"][0] == pytest.approx(100 * (ours - theirs), abs=1e-4)
-    assert list(against.going_on(Study(packed), setting) or {}) == ["same"]
+    assert list(against.going_on(known(packed), setting) or {}) == ["same"]
+
+
+def test_what_a_part_is_worth_is_told_of_runs_whose_banks_are_gone(
+    study: Study,
+    tmp_path: Path,
+    lifelike_bank: Callable[..., Bank],
+    make_run: Callable[..., Run],
+    fitted_for: list[tuple[int, float]],
+) -> None:
+    setting = next(run.setting for run in study.runs if run.label == collect.IRENE)
+    assert ablation(known(study.runs), setting) is None
+    own = asdict(IreneOptions(without=("rank",)))
+    banks = {split: lifelike_bank(500, skills=(1.5, 1.5, 1.5), seed=len(split)) for split in ("heldout", "test")}
+    without = [Packed.open(make_run(tmp_path / f"rank-{seed}", banks, "irene", seed, own).path) for seed in (1, 4)]
+    found = ablation(known([*study.runs, *without]), setting)
+    assert found is not None
+    variants = found["variants"]
+    assert {name: about["seeds"] for name, about in variants.items()} == {
+        "average ensemble": 2,
+        "IRENE": 2,
+        "without the rank loss": 2,
+    }
+    (whole,) = [run for run in study.of(setting, collect.IRENE) if run.seed == 1]
+    right = [evaluate(run).figures["accuracy"] for run in (without[0], whole)]
+    gain = variants["without the rank loss"]["gain"]
+    assert gain["mean"] == pytest.approx(right[0] - right[1]), "on the seed they have in common"
+    assert gain["low"] < gain["mean"] < gain["high"]
+    assert variants["IRENE"]["gain"] is None
+    assert variants["average ensemble"]["cost"]["mean"] == 3.0
+    figure = studies.find_study("ablation").draw(collect.shortened(found))
+    assert [label.get_text().partition(",")[0] for label in figure.axes[0].get_yticklabels()] == [
+        "IRENE",
+        "average ensemble",
+        "without the rank loss",
+    ]
 
 
 def test_the_card_is_in_use_once_while_runs_train_side_by_side(study: Study) -> None:
@@ -234,9 +287,11 @@ def test_the_card_is_in_use_once_while_runs_train_side_by_side(study: Study) -> 
     assert collect.in_use(apart[::-1]) == 5.0 + 3.0
 
 
-def test_settings_without_irene_are_not_compared(study: Study) -> None:
+def test_settings_without_irene_are_not_compared(study: Study, fitted_for: list[tuple[int, float]]) -> None:
     setting = next(run.setting for run in study.runs if run.setting.images == 50_000)
-    assert against.against(study, setting) is None
+    runs = known(study.runs)
+    assert fitted_for
+    assert against.against(runs, setting) is None
 
 
 def test_realised_costs_are_near_those_asked_for(study: Study) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 import torch
 from names import ALL_IMAGES, FOLDS, GOING_ON, IRENE, title
@@ -15,12 +16,22 @@ from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
 from irene.metrics import paired_bootstrap
 from irene.training.afterwards import selector_fitter
-from replay.packed import Packed, Setting, Study, common_seeds
+from irene.training.methods.irene import Part
+from replay.answers import AS_IS, Answers, At
+from replay.packed import Packed, Setting, common_seeds
 
 COSTS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)
 ASKED = (1.1, 1.2, 1.3, 1.5, 2.0)
 THRESHOLDS = ("margin", "change")
 Rights = dict[float, Tensor]  # by cost: (N,) share of right answers of each sample
+COMPARED = (
+    "average",
+    IRENE,
+    GOING_ON,
+    FOLDS,
+    *(f"{IRENE} without {part}" for part in get_args(Part)),
+)  # labels of runs
+OWN, ANEW = "own", "fitted anew"  # policies: the run's, and selectors fitted for each cost
 Curve = Callable[[Packed], Frontier]
 
 
@@ -46,13 +57,62 @@ def fitted_anew(run: Packed, cost: float) -> Frontier:
     return frontier(run.bank("test"), selector, run.aggregation)
 
 
-def right_at(curves: Sequence[Frontier], cost: float) -> Tensor:
-    """(N,) share of right answers of each sample at exactly this mean cost, over the runs."""
-    return torch.stack([curve.quality_at(cost) for curve in curves]).mean(0)
+def worth_keeping(runs: Iterable[Packed]) -> list[Packed]:
+    """Those whose answers are compared with those of others."""
+    return [run for run in runs if run.label in COMPARED and (run.has_heldout or run.label != "average")]
 
 
-def rights(curves: Sequence[Frontier]) -> Rights:
-    return {cost: right_at(curves, cost) for cost in COSTS}
+def answers_of(run: Packed) -> dict[str, Any]:
+    """What a run answers right by its own policy and by thresholds, packed; IRENE also by selectors for each cost."""
+    curves = {name: threshold_curve(name)(run) for name in THRESHOLDS if run.has_heldout}
+    if run.label != "average":
+        curves[OWN] = own_curve(run)
+    right = {At(name, cost): curve.quality_at(cost) for name, curve in curves.items() for cost in COSTS}
+    if run.label == IRENE:
+        right |= {At(ANEW, cost): fitted_anew(run, cost).quality_at(cost) for cost in COSTS}
+    test = run.bank("test")
+    prediction = test.replay(run.policy(), run.aggregation)
+    cost = float(prediction.cost.mean())
+    right[At(AS_IS, cost)] = (prediction.labels == test.targets).double()
+    about = {"name": run.name, "seed": run.seed, "label": run.label, "cost": cost}
+    return Answers({**about, "setting": run.setting._asdict()}, right).packed()
+
+
+@dataclass(frozen=True)
+class Known:
+    """The answers of all runs that there ever were."""
+
+    runs: Sequence[Answers]
+
+    @classmethod
+    def of(cls, answers: Iterable[Answers]) -> Known:
+        return cls([one for one in answers if "setting" in one.about])
+
+    def settings(self) -> list[Setting]:
+        return sorted({setting_of(one) for one in self.runs})
+
+    def sides(self, *wanted: Side) -> list[list[Answers]]:
+        """The runs of each side whose seed all sides have, in the order of seeds."""
+        return common_seeds(
+            *([one for one in self.runs if (setting_of(one), one.about["label"]) == side[:2]] for side in wanted)
+        )
+
+
+class Side(NamedTuple):
+    """What is compared: a policy on the runs of a label in a setting."""
+
+    setting: Setting
+    label: str
+    policy: str
+
+
+def setting_of(one: Answers) -> Setting:
+    return Setting(**one.about["setting"])
+
+
+def rights(runs: Sequence[Answers], policy: str) -> Rights:
+    """By cost, the share of right answers of each sample over the runs."""
+    return {cost: torch.stack([one.right[At(policy, cost)] for one in runs]).mean(0) for cost in COSTS}
 
 
 def accuracies(of_runs: Rights) -> dict[str, float]:
@@ -66,51 +126,50 @@ def points(ones: Rights, others: Rights) -> dict[str, list[float]]:
     return {cost: [100 * value for value in paired_bootstrap(*pair)] for cost, pair in pairs.items()}
 
 
-def against(study: Study, setting: Setting) -> dict[str, Any] | None:
+def against(known: Known, setting: Setting) -> dict[str, Any] | None:
     """What IRENE gains on a policy with the same members and with independent ones, and slice on folds."""
-    averages, slices = common_seeds(study.of(setting, "average"), study.of(setting, IRENE))
+    irene, margin = Side(setting, IRENE, OWN), Side(setting, "average", "margin")
+    slices, averages = known.sides(irene, margin)
     if not slices:
         return None
-    own = rights([own_curve(run) for run in slices])
+    own = rights(slices, OWN)
     others = {
-        f"{title(name)}, {members} members": rights([threshold_curve(name)(run) for run in runs])
+        f"{title(name)}, {members} members": rights(runs, name)
         for members, runs in (("the same", slices), ("independent", averages))
         for name in THRESHOLDS
     }
-    fitted = {cost: right_at([fitted_anew(run, cost) for run in slices], cost) for cost in COSTS}
     about: dict[str, Any] = {
         "seeds": len(slices),
         "accuracy": accuracies(own),
         "gains": {name: points(own, other) for name, other in others.items()},
-        "fitted": points(fitted, others[f"{title('margin')}, the same members"]),
+        "fitted": points(rights(slices, ANEW), others[f"{title('margin')}, the same members"]),
     }
     whole, longer = setting._replace(images=ALL_IMAGES), setting._replace(epochs=2 * setting.epochs)
-    ours, margin = (study.of(setting, IRENE), own_curve), threshold_curve("margin")
-    compared = {
-        "folds": gained((study.of(setting, FOLDS), own_curve), ours),
-        "unheld": gained((study.of(whole, FOLDS), own_curve), ours),
-        "longer": gained((study.of(longer, "average"), margin), (study.of(setting, "average"), margin)),
+    found = {
+        "folds": gained(known, Side(setting, FOLDS, OWN), irene),
+        "unheld": gained(known, Side(whole, FOLDS, OWN), irene),
+        "longer": gained(known, margin._replace(setting=longer), margin),
     }
-    return about | {name: gains for name, gains in compared.items() if gains is not None}
+    return about | {name: gains for name, gains in found.items() if gains is not None}
 
 
-def going_on(study: Study, setting: Setting) -> dict[str, Any] | None:
+def going_on(known: Known, setting: Setting) -> dict[str, Any] | None:
     """What IRENE whose members go on gains on a threshold with the same members, and with independent ones."""
-    ours, margin = (study.of(setting, GOING_ON), own_curve), threshold_curve("margin")
-    compared = {
-        "same": gained(ours, (study.of(setting, GOING_ON), margin)),
-        "independent": gained(ours, (study.of(setting, "average"), margin)),
+    ours = Side(setting, GOING_ON, OWN)
+    found = {
+        "same": gained(known, ours, ours._replace(policy="margin")),
+        "independent": gained(known, ours, Side(setting, "average", "margin")),
     }
-    return {name: gains for name, gains in compared.items() if gains is not None} or None
+    return {name: gains for name, gains in found.items() if gains is not None} or None
 
 
-def gained(ones: tuple[Iterable[Packed], Curve], others: tuple[Iterable[Packed], Curve]) -> dict[str, Any] | None:
+def gained(known: Known, one: Side, other: Side) -> dict[str, Any] | None:
     """What some runs reach and gain on others of the same seeds, and what they cost; None without a common seed."""
-    first, second = common_seeds(ones[0], others[0])
+    first, second = known.sides(one, other)
     if not first:
         return None
-    ours, theirs = (rights([curve(run) for run in runs]) for runs, curve in ((first, ones[1]), (second, others[1])))
-    cost = fmean(run.figures["test"]["cost"] for run in first)
+    ours, theirs = rights(first, one.policy), rights(second, other.policy)
+    cost = fmean(run.about["cost"] for run in first)
     return {"seeds": len(first), "accuracy": accuracies(ours), "gain": points(ours, theirs), "cost": cost}
 
 

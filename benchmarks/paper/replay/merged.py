@@ -61,6 +61,7 @@ def results(standing: Entry, found: Entry) -> Entry:
         "asked": named("asked", longer),
         "small_first": listed("small_first", CASCADE, fuller, among_cascades),
         "searched": listed("searched", POOL, larger, among_cascades),
+        "one_by_one": named("one_by_one", newer),
         "taught": listed("taught", TAUGHT, fuller, lambda key: key[:2]),
         "teachers": listed("teachers", TEACHERS, fuller, lambda key: key[:2]),
         "training": named("training", newer),

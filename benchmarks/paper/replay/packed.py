@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jobs import R18_FLOPS
 from names import ALL_IMAGES, DISTILLED, GO_ON
@@ -179,11 +179,6 @@ class Study:
     def of(self, setting: Setting, *labels: str) -> list[Packed]:
         return [run for run in self.runs if run.setting == setting and run.label in labels]
 
-    def alike(self, setting: Setting) -> Study:
-        """The runs on the data and with the backbone of a setting, however long and on however many images."""
-        wanted = (setting.dataset, setting.backbone)
-        return Study([run for run in self.runs if (run.setting.dataset, run.setting.backbone) == wanted])
-
     def alone(self, run: Packed, known: float = 0.0) -> bool:
         """Whether a run had the card to itself, so that its time says something.
 
@@ -200,8 +195,16 @@ class Study:
         return run.rate() >= ALONE * fastest
 
 
-def common_seeds(*sides: Iterable[Packed]) -> list[list[Packed]]:
-    """The runs of each side whose seed all sides have, in the order of seeds."""
-    lists = [sorted(side, key=lambda run: run.seed) for side in sides]
-    seeds = set.intersection(*({run.seed for run in runs} for runs in lists))
-    return [[run for run in runs if run.seed in seeds] for runs in lists]
+class Seeded(Protocol):
+    @property
+    def seed(self) -> int: ...
+
+
+One = TypeVar("One", bound=Seeded)
+
+
+def common_seeds(*sides: Iterable[One]) -> list[list[One]]:
+    """Those of each side whose seed all sides have, in the order of seeds."""
+    lists = [sorted(side, key=lambda one: one.seed) for side in sides]
+    seeds = set.intersection(*({one.seed for one in side} for side in lists))
+    return [[one for one in side if one.seed in seeds] for side in lists]

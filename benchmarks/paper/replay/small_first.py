@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from comparison import joined
-from names import INDEPENDENT
+from names import INDEPENDENT, file_name
 from torch import Tensor
 
 from irene.bank import Bank
@@ -19,6 +19,8 @@ from irene.calibration.weights import fit_aggregation
 from irene.metrics import figures_of, paired_bootstrap
 from irene.training.afterwards import selector_fitter
 from replay.against import THRESHOLDS
+from replay.answers import Answers, At
+from replay.merged import CASCADE
 from replay.packed import Packed, Setting, Study, common_seeds
 
 COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0)  # FLOPs of one large member
@@ -120,39 +122,68 @@ def distillations(study: Study) -> Iterator[tuple[Setting, str, list[Packed]]]:
             yield setting._replace(backbone=LARGE), training, sorted(alike, key=lambda run: run.seed)
 
 
-def at_every_cost(cascade: SmallFirst) -> dict[str, Any]:
-    """Accuracy of policies at a ladder of FLOPs, everything fitted on held-out images."""
-    large, training, parts = cascade
-    small, unit = parts[0][0].flops, parts[0][-1].flops
-    costs = [cost for cost in COSTS if cost * unit > small]  # no less than the first member can be had
-    right: dict[str, dict[float, list[Tensor]]] = {name: {cost: [] for cost in costs} for name in POLICIES}
-    whole, ensemble = [], []
-    for heldout, test in cascade.banks():
-        mean = fit_aggregation(heldout, weights=True)
-        for name, by_cost in right.items():
-            fixed = None if name == SELECTOR else fit_named(name, heldout, mean, "flops")
-            for cost, found in by_cost.items():
-                policy = fixed or selector_fitter(cost=cost * unit)(heldout, mean, "flops")
-                found.append(frontier(test, policy, mean, "flops").quality_at(cost * unit))
-        whole.append(float(frontier(test, fit_named("margin", heldout, mean, "flops"), mean).full_N.mean()))
-        ensemble.append(ensemble_accuracy(test.members(range(test.steps - len(parts[0][-1].members), test.steps))))
-    means = {name: {cost: torch.stack(found).mean(0) for cost, found in by.items()} for name, by in right.items()}
-    return {
-        "dataset": large.dataset,
-        "epochs": large.epochs,
+def of_one_seed(cascades: Iterable[SmallFirst]) -> list[SmallFirst]:
+    """The same, each of one seed."""
+    return [cascade._replace(parts=[parts]) for cascade in cascades for parts in cascade.parts]
+
+
+def answers_of(cascade: SmallFirst) -> dict[str, Any]:
+    """What policies answer right at a ladder of FLOPs, all fitted on held-out images, packed; of a single seed."""
+    ((heldout, test),) = cascade.banks()
+    (parts,) = cascade.parts
+    small, unit = parts[0].flops, parts[-1].flops
+    mean = fit_aggregation(heldout, weights=True)
+    fixed = {name: fit_named(name, heldout, mean, "flops") for name in POLICIES if name != SELECTOR}
+    right = {}
+    for name in POLICIES:
+        for cost in (cost for cost in COSTS if cost * unit > small):  # no less than the first member can be had
+            policy = fixed.get(name) or selector_fitter(cost=cost * unit)(heldout, mean, "flops")
+            right[At(name, cost)] = frontier(test, policy, mean, "flops").quality_at(cost * unit)
+    about = {
+        "dataset": cascade.large.dataset,
+        "epochs": cascade.large.epochs,
         "members": cascade.members,
         "whole_run": cascade.whole_run,
-        "training": training,
-        "seeds": len(parts),
-        "which_seeds": [some[0].run.seed for some in parts],
+        "training": cascade.training,
+        "seed": parts[0].run.seed,
         "small_flops": small / unit,
-        "whole": fmean(whole),
-        "large": fmean(ensemble),
-        "policies": {
-            name: {f"{cost:g}": _on_margin(right_N, means["margin"][cost]) for cost, right_N in by.items()}
-            for name, by in means.items()
-        },
+        "whole": float(frontier(test, fixed["margin"], mean, "flops").full_N.mean()),
+        "large": ensemble_accuracy(test.members(range(test.steps - len(parts[-1].members), test.steps))),
     }
+    return Answers({"name": name_of(about), **about}, right).packed()
+
+
+def name_of(about: dict[str, Any]) -> str:
+    """Of the file of answers."""
+    members = "_".join(f"{count}-{name}" for name, count in Counter(about["members"]).items())
+    training = about["training"].replace(" ", "-")
+    return file_name(f"{about['dataset']}-{members}-{training}-s{about['seed']}-e{about['epochs']}")
+
+
+def at_every_cost(seeds: Sequence[Answers]) -> dict[str, Any]:
+    """Accuracy of policies at a ladder of FLOPs, over the seeds of a cascade."""
+    first = seeds[0]
+    right = {at: torch.stack([one.right[at] for one in seeds]).mean(0) for at in first.right}
+    policies: dict[str, dict[str, Any]] = {}
+    for at, right_N in right.items():
+        policies.setdefault(at.policy, {})[f"{at.cost:g}"] = _on_margin(right_N, right[At("margin", at.cost)])
+    return {
+        **{key: first.about[key] for key in ("dataset", "epochs", "members", "whole_run", "training")},
+        "seeds": len(seeds),
+        "which_seeds": [one.seed for one in seeds],
+        "small_flops": first.about["small_flops"],
+        **{key: fmean(one.about[key] for one in seeds) for key in ("whole", "large")},
+        "policies": policies,
+    }
+
+
+def of_all_seeds(answers: Iterable[Answers]) -> list[list[Answers]]:
+    """The answers of each cascade, in the order of seeds."""
+    found: dict[tuple[Any, ...], list[Answers]] = {}
+    for one in answers:
+        if "training" in one.about:
+            found.setdefault(tuple(str(one.about[key]) for key in CASCADE), []).append(one)
+    return [sorted(alike, key=lambda one: one.seed) for alike in found.values()]
 
 
 def ensemble_accuracy(bank: Bank) -> float:

@@ -3,73 +3,102 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from replay.packed import TABLE_MEMBERS, Packed, Study
-from replay.small_first import distillations
+from replay.packed import TABLE_MEMBERS, Packed
+
+Entry = Mapping[str, Any]  # what one_by_one says of a run
+KIND = ("dataset", "epochs", "images", "training", "backbones")  # what seeds have in common
 
 
-def taught(study: Study) -> list[dict[str, Any]]:
-    """Accuracy of those who were taught in each distillation on test images, beside that of independent ones."""
-    return [
-        about(study, training, runs, backbone, count)
-        for _, training, runs in distillations(study)
-        for backbone, count in Counter(runs[0].backbones).items()
-        if backbone != runs[0].first_trained
-    ]
-
-
-def teachers(study: Study) -> list[dict[str, Any]]:
-    """Accuracy of the large members of each distillation in the order they run in, and of their average."""
-    found = []
-    for setting, training, runs in distillations(study):
-        large = [t for t, name in enumerate(runs[0].backbones) if name == runs[0].first_trained]
-        found.append(
-            {
-                "dataset": setting.dataset,
-                "epochs": setting.epochs,
-                "training": training,
-                "backbone": runs[0].first_trained,
-                "seeds": len(runs),
-                "which_seeds": [run.seed for run in runs],
-                "alone": [over_seeds([accuracy(run, [t]) for run in runs]) for t in large],
-                "averaged": over_seeds([accuracy(run, large) for run in runs]),
-            }
-        )
-    return found
-
-
-def about(study: Study, training: str, runs: Sequence[Packed], backbone: str, count: int) -> dict[str, Any]:
-    """Members of one kind, by themselves and averaged."""
-    setting = runs[0].setting
-    seeds = {run.seed for run in runs}
-    alike = [t for t, name in enumerate(runs[0].backbones) if name == backbone]
-    others = [run for run in study.of(setting._replace(backbone=backbone), "average") if run.seed in seeds]
-    return {
-        "dataset": setting.dataset,
-        "epochs": setting.epochs,
-        "training": training,
-        "backbone": backbone,
-        "count": count,
-        "taught": alone_and_averaged(runs, alike, alike),
-        "independent": alone_and_averaged(others, range(TABLE_MEMBERS), range(count)) if others else None,
+def one_by_one(run: Packed) -> dict[str, Any]:
+    """How right members are on test images by themselves and, of each kind, the first of them averaged."""
+    places = {
+        name: [t for t, other in enumerate(run.backbones) if other == name] for name in dict.fromkeys(run.backbones)
     }
-
-
-def alone_and_averaged(runs: Sequence[Packed], alone: Sequence[int], together: Sequence[int]) -> dict[str, Any]:
-    """How right members are by themselves, on the mean of them, and how right some are together."""
     return {
-        "seeds": len(runs),
-        "alone": over_seeds([fmean(accuracy(run, [t]) for t in alone) for run in runs]),
-        "averaged": over_seeds([accuracy(run, together) for run in runs]),
+        "dataset": run.setting.dataset,
+        "epochs": run.setting.epochs,
+        "images": run.setting.images,
+        "training": run.taught,
+        "backbones": run.backbones,
+        "large": run.first_trained,
+        "seed": run.seed,
+        "alone": [accuracy(run, [t]) for t in range(len(run.backbones))],
+        "averaged": {
+            name: [accuracy(run, alike[:count]) for count in range(1, len(alike) + 1)] for name, alike in places.items()
+        },
     }
 
 
 def accuracy(run: Packed, members: Sequence[int]) -> float:
     test = run.bank("test").members(members)
     return float((test.replay().labels == test.targets).double().mean())
+
+
+def taught(known: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Accuracy of those who were taught in each distillation, beside that of independent ones of the same seeds."""
+    known = list(known)
+    return [
+        about(known, runs, backbone, count)
+        for runs in distillations(known)
+        for backbone, count in Counter(runs[0]["backbones"]).items()
+        if backbone != runs[0]["large"]
+    ]
+
+
+def teachers(known: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Accuracy of the large members of each distillation in the order they run in, and of their average."""
+    found = []
+    for runs in distillations(known):
+        large = runs[0]["large"]
+        places = [t for t, name in enumerate(runs[0]["backbones"]) if name == large]
+        found.append(
+            {
+                **{key: runs[0][key] for key in ("dataset", "epochs", "training")},
+                "backbone": large,
+                "seeds": len(runs),
+                "which_seeds": [run["seed"] for run in runs],
+                "alone": [over_seeds([run["alone"][t] for run in runs]) for t in places],
+                "averaged": over_seeds([run["averaged"][large][-1] for run in runs]),
+            }
+        )
+    return found
+
+
+def distillations(known: Iterable[Entry]) -> list[list[Entry]]:
+    """Runs in which large members taught small ones, those alike together in the order of seeds."""
+    found: dict[str, list[Entry]] = {}
+    for run in known:
+        if run["training"] != "average":
+            found.setdefault(str([run[key] for key in KIND]), []).append(run)
+    return [sorted(alike, key=lambda run: run["seed"]) for alike in found.values()]
+
+
+def about(known: Sequence[Entry], runs: Sequence[Entry], backbone: str, count: int) -> dict[str, Any]:
+    """Members of one kind, by themselves and averaged."""
+    seeds = {run["seed"] for run in runs}
+    like = {**{key: runs[0][key] for key in KIND}, "training": "average", "backbones": [backbone] * TABLE_MEMBERS}
+    others = [run for run in known if run["seed"] in seeds and all(run[key] == like[key] for key in KIND)]
+    return {
+        **{key: runs[0][key] for key in ("dataset", "epochs", "training")},
+        "backbone": backbone,
+        "count": count,
+        "taught": alone_and_averaged(runs, backbone, count),
+        "independent": alone_and_averaged(others, backbone, count) if others else None,
+    }
+
+
+def alone_and_averaged(runs: Sequence[Entry], backbone: str, count: int) -> dict[str, Any]:
+    """How right members of a kind are by themselves, on the mean of all, and how right so many are together."""
+    places = [t for t, name in enumerate(runs[0]["backbones"]) if name == backbone]
+    return {
+        "seeds": len(runs),
+        "alone": over_seeds([fmean(run["alone"][t] for t in places) for run in runs]),
+        "averaged": over_seeds([run["averaged"][backbone][count - 1] for run in runs]),
+    }
 
 
 def over_seeds(values: Sequence[float]) -> dict[str, float | None]:

@@ -232,7 +232,7 @@ def test_a_setting_says_of_how_many_seeds_its_gains_are() -> None:
     rows = [*study()["rows"], row(30, "average, margin + temperature at 1.3", 0.92, 1.3)]
     alike = irene_sentence(SLUG, about(), rows)
     assert "(one seed): 92.50 % at 1.30 members" in alike
-    assert "Its stopping: +0.02 [-0.01, +0.05]" in alike
+    assert " (margin + temperature on independent members: 1.34; paper: 3.10 at 1.32). Its stopping: +0.02" in alike
     assert "All of it: **+0.40 [+0.10, +0.70]**, at 1.3 seed by seed +0.50." in alike
     assert "(one seed; gains of 2): " in irene_sentence(SLUG, {**about(), "seeds": 2}, rows)
 

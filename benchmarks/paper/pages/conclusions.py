@@ -36,7 +36,7 @@ from pages.rows import (
 )
 
 MARGIN = title("margin")
-FGE = f"fge last first, {MARGIN} at 1.3"
+PLAIN, FGE = (f"{members}, {MARGIN} at 1.3" for members in ("average", "fge last first"))
 EQUAL = (
     "**IRENE on three equal members**, asked for a mean of 1.3. Utility rises with accuracy and falls with cost; "
     f"it is 1 for one member and for three averaged, ours trained as long as IRENE, the paper's for {PAPER_EPOCHS} "
@@ -77,7 +77,7 @@ def irene_sentence(slug: str, about: dict[str, Any], rows: Sequence[Row]) -> str
     return (
         f"**{setting_title(slug)}** {reached(slug, setting, IRENE, about['seeds'])} Its stopping: {gain(same)}, fitted "
         f"for each cost {gain(about['fitted']['all'])}. All of it: {gain(other)}, at 1.3 seed by seed "
-        f"{by_seed(setting, IRENE, f'average, {MARGIN} at 1.3')}. {source(same, other)}"
+        f"{by_seed(setting, IRENE, PLAIN)}. {source(same, other)}"
     )
 
 
@@ -106,14 +106,19 @@ def rows_of(slug: str, rows: Sequence[Row]) -> list[Row]:
 
 
 def reached(slug: str, setting: Sequence[Row], method: str, compared: int) -> str:
-    """Accuracy, cost and utility of all seeds of a method, beside the paper's, and of how many seeds its gains are."""
-    ours = [row for row in setting if row["method"] == method]
+    """Accuracy, cost and utility of all seeds of a method, and of how many seeds its gains are.
+
+    Beside the utility stand that of a threshold on independent members, and the paper's.
+    """
+    ours, plain = ([row for row in setting if row["method"] == name] for name in (method, PLAIN))
     paper = irene_in_paper(*parts_of(slug)[:2])
-    theirs = f" (paper: {paper['utility']:.2f} at {paper['cost']:.2f})" if paper else ""
+    others = [f"{MARGIN} on independent members: {utility_of(plain, setting):.2f}"] if plain else []
+    others += [f"paper: {paper['utility']:.2f} at {paper['cost']:.2f}"] if paper else []
+    beside = f" ({'; '.join(others)})" if others else ""
     fewer = f"; gains of {compared}" if compared != len(ours) else ""
     return (
         f"({seeds(len(ours))}{fewer}): {100 * mean_of(ours, 'accuracy'):.2f} % at {mean_of(ours, 'cost'):.2f} members, "
-        f"utility {utility_of(ours, setting):.2f}{theirs}."
+        f"utility {utility_of(ours, setting):.2f}{beside}."
     )
 
 

@@ -51,7 +51,8 @@ def test_in_short_counts_what_is_clearly_ahead_and_what_was_kept(low: float, cle
         point = about["sets"]["all corruptions"]["asked"]["1.3"][beyond_text.learned(about)]
         point["gain at the same cost"] = [0.1 * number, low if number == 1 else -1.0, 1.0]
     said = beyond_text.in_short(found)
-    assert f"On corrupted images it gains +0.00 to +0.20, clearly in {clear} of 3." in said
+    where = " (with wrong labels)" * clear  # the second and the third are of such
+    assert f"On corrupted images, at 1.3, it gains +0.00 to +0.20, clearly in {clear} of 3{where}." in said
     fresh, corrupted = (
         [row for about in found.values() for row in rows(about)]
         for rows in (
@@ -61,6 +62,14 @@ def test_in_short_counts_what_is_clearly_ahead_and_what_was_kept(low: float, cle
     )
     told = f"in {beyond_text.kept(fresh)} cases, on corrupted images in {beyond_text.kept(corrupted)}."
     assert said.endswith(f"Promised risks are kept {told}")
+
+
+def test_in_short_says_nothing_of_wrong_labels_where_others_are_ahead_too(found: dict[str, Any]) -> None:
+    for about in found.values():
+        about["sets"]["all corruptions"]["asked"]["1.3"][beyond_text.learned(about)] = {
+            "gain at the same cost": [0.1, 0.05, 0.2]
+        }
+    assert "clearly in 3 of 3. " in beyond_text.in_short(found)
 
 
 def test_kept_promises_are_counted_over_policies_and_wishes(found: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from comparison import gain, verdict
+from jobs import PAPER
 from names import (
     GO_ON,
     GOING_ON,
@@ -35,6 +36,7 @@ from pages.rows import (
 )
 
 MARGIN = title("margin")
+PLAIN, FGE = (f"{members}, {MARGIN} at 1.3" for members in ("average", "fge last first"))
 EQUAL = (
     "**IRENE on three equal members**, asked for a mean of 1.3. Utility rises with accuracy and falls with cost; "
     f"it is 1 for one member and for three averaged, ours trained as long as IRENE, the paper's for {PAPER_EPOCHS} "
@@ -46,7 +48,8 @@ EQUAL = (
 UNEQUAL = (
     "**Small members first**, with a selector fitted on held-out outputs for each cost, in FLOPs of one "
     "ResNet-18. *Its own three* are the ResNet-18 of the cascade, averaged. *Selector ahead*: the costs at which "
-    f"it is clearly ahead of {MARGIN} on the same members. Cost-to-go is a linear policy, fitted once for all "
+    f"it is clearly ahead of {MARGIN} on the same members. *As good* is said of mean accuracy on test images at the "
+    "costs looked at, without an interval. Cost-to-go is a linear policy, fitted once for all "
     "costs: what it gains on the selector, on their mean. Large ones that *go on* each begin with the weights of the "
     "one before, and who has learned longest runs first."
 )
@@ -74,7 +77,7 @@ def irene_sentence(slug: str, about: dict[str, Any], rows: Sequence[Row]) -> str
     return (
         f"**{setting_title(slug)}** {reached(slug, setting, IRENE, about['seeds'])} Its stopping: {gain(same)}, fitted "
         f"for each cost {gain(about['fitted']['all'])}. All of it: {gain(other)}, at 1.3 seed by seed "
-        f"{by_seed(setting, IRENE, f'average, {MARGIN} at 1.3')}. {source(same, other)}"
+        f"{by_seed(setting, IRENE, PLAIN)}. {source(same, other)}"
     )
 
 
@@ -85,8 +88,11 @@ def going_on_sentence(slug: str, about: dict[str, Any], rows: Sequence[Row]) -> 
     said = (
         f"**{setting_title(slug)}, members that go on** {reached(slug, setting, GOING_ON, about['same']['seeds'])} "
         f"Three independent ones averaged have {100 * average:.2f} %. Beside IRENE whose members begin anew, at 1.3 "
-        f"seed by seed: {by_seed(setting, GOING_ON, IRENE)} points. Its stopping: {gain(same)}."
+        f"seed by seed: {by_seed(setting, GOING_ON, IRENE)} points."
     )
+    if beside := by_seed(setting, GOING_ON, FGE):
+        said += f" Beside those of FGE, which go on too, last first with {MARGIN}: {beside} points."
+    said += f" Its stopping: {gain(same)}."
     if "independent" not in about:
         return said
     other = about["independent"]["gain"]["all"]
@@ -100,14 +106,19 @@ def rows_of(slug: str, rows: Sequence[Row]) -> list[Row]:
 
 
 def reached(slug: str, setting: Sequence[Row], method: str, compared: int) -> str:
-    """Accuracy, cost and utility of all seeds of a method, beside the paper's, and of how many seeds its gains are."""
-    ours = [row for row in setting if row["method"] == method]
+    """Accuracy, cost and utility of all seeds of a method, and of how many seeds its gains are.
+
+    Beside the utility stand that of a threshold on independent members, and the paper's.
+    """
+    ours, plain = ([row for row in setting if row["method"] == name] for name in (method, PLAIN))
     paper = irene_in_paper(*parts_of(slug)[:2])
-    theirs = f" (paper: {paper['utility']:.2f} at {paper['cost']:.2f})" if paper else ""
+    others = [f"{MARGIN} on independent members: {utility_of(plain, setting):.2f}"] if plain else []
+    others += [f"paper: {paper['utility']:.2f} at {paper['cost']:.2f}"] if paper else []
+    beside = f" ({'; '.join(others)})" if others else ""
     fewer = f"; gains of {compared}" if compared != len(ours) else ""
     return (
         f"({seeds(len(ours))}{fewer}): {100 * mean_of(ours, 'accuracy'):.2f} % at {mean_of(ours, 'cost'):.2f} members, "
-        f"utility {utility_of(ours, setting):.2f}{theirs}."
+        f"utility {utility_of(ours, setting):.2f}{beside}."
     )
 
 
@@ -156,20 +167,22 @@ def folds_sentence(slug: str, about: dict[str, Any]) -> str:
     return said
 
 
-def recipe_runs(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """The runs of the paper's losses and features to the letter, and those of them that collapsed."""
-    found = [row for row in rows if row["method"] == "irene paper's recipe"]
-    return found, [row for row in found if row["cost"] < 1.02 or row["cost"] > row["members"] - 0.02]
+def paper_weights() -> str:
+    """The weights of Eq. 13 that its runs were trained with."""
+    weights = PAPER["method_options"].loss_weights
+    return f"{weights.ensemble:g}, {weights.cost:g} and {weights.rank:g}"
 
 
 def recipe_sentence(rows: Sequence[Row]) -> str:
-    found, collapsed = recipe_runs(rows)
+    """In how many runs the paper's losses and features to the letter collapsed; nothing where there are none."""
+    found = [row for row in rows if row["method"] == "irene paper's recipe"]
     if not found:
         return ""
+    collapsed = [row for row in found if row["cost"] < 1.02 or row["cost"] > row["members"] - 0.02]
     return (
         f"**The paper's losses and features to the letter** (`--recipe paper`), in our {found[0]['epochs']} epochs and "
-        f"not its {PAPER_EPOCHS}, collapsed in {len(collapsed)} of {len(found)} runs: the same number of members for "
-        "nearly every image."
+        f"not its {PAPER_EPOCHS}, with loss weights of {paper_weights()} where it searches for them, collapsed in "
+        f"{len(collapsed)} of {len(found)} runs: the same number of members for nearly every image."
     )
 
 

@@ -318,5 +318,7 @@ def _apart(batches: Any, targets: list[Tensor], kind: torch.dtype) -> Iterator[T
     for batch in batches:
         if not isinstance(batch, list | tuple) or len(batch) != 2:
             raise OptionError(f"expected batches of (inputs, targets), got {type(batch).__name__}")
+        if np.ndim(batch[1]) == 0:
+            raise OptionError("expected batches of (inputs, targets), got a single sample: give a DataLoader")
         targets.append(as_batch(batch[1]))
         yield as_batch(batch[0], kind)

@@ -167,6 +167,8 @@ def test_batches_of_a_data_loader_give_the_bank_of_the_arrays() -> None:
         Bank.of(cascade, inputs)
     with pytest.raises(OptionError, match=r"expected batches of \(inputs, targets\), got Tensor"):
         Bank.of(cascade, inputs.split(8))
+    with pytest.raises(OptionError, match="got a single sample: give a DataLoader"):
+        Bank.of(cascade, TensorDataset(inputs, labels))
 
 
 @pytest.mark.parametrize(

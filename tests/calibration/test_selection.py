@@ -97,6 +97,32 @@ def test_no_policy_gains_by_costing_less(make_bank: Callable[..., Bank]) -> None
     assert "cost-to-go with a squared error +0 lower" in why
 
 
+@pytest.mark.parametrize(
+    "wish",
+    [Target(cost=2.3), Target(cost=2.3, guaranteed=True), Target(max_drop=0.5)],
+    ids=["cost", "promised", "drop"],
+)
+def test_a_policy_that_jumps_over_the_costs_in_question_is_not_taken(wish: Target) -> None:
+    """Cost-to-go stops all values at the first member or none before the last, which is worth most: never between.
+
+    Half of the samples at one end and half at the other would beat the spread, and no threshold gives that.
+    """
+    chance = torch.Generator().manual_seed(0)
+    targets = torch.randn(5000, 1, generator=chance)
+    noise = torch.randn(5000, 3, 1, generator=chance)
+    noise[:, 1] = 0.9 * noise[:, 0] + 0.4 * noise[:, 1]  # the second member knows little that the first does not
+    noise[:, 2] *= 0.2
+    bank = Bank.from_arrays(targets[:, None] + noise, targets, task="regression")
+    mean = fit_aggregation(bank)
+    jumps = frontier(bank, fit_named("cost-to-go", bank, mean, "members"), mean)
+    assert not bool(((jumps.cost_M > 1.01) & (jumps.cost_M < 2.99)).any())
+    plain = frontier(bank, fit_named("spread", bank, mean, "members"), mean)
+    assert jumps.quality_at(2.3).mean() > plain.quality_at(2.3).mean()
+    name, why = choose_policy(bank, wish, fit_aggregation, seed=0)
+    assert name == "spread"
+    assert why.startswith("spread: no other can be set to the costs in question")
+
+
 def test_every_sample_is_judged_once_and_the_same_way_for_the_same_seed(lifelike_bank: Callable[..., Bank]) -> None:
     bank = lifelike_bank(200)
     first, again = (

@@ -13,6 +13,8 @@ from onnx import TensorProto, helper
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
 from torch import Tensor, nn
 
@@ -21,6 +23,8 @@ from irene.cascade import Cascade
 from irene.errors import DataError, MissingExtraError, OptionError
 from irene.halting.policies import Margin
 from irene.models.adapters import as_batch, as_member
+from irene.runtime.engine import Engine
+from irene.runtime.stream import Stream
 from irene.types import Cost
 
 X = np.random.default_rng(0).normal(size=(80, 4))
@@ -129,6 +133,24 @@ def test_no_samples_get_no_answers_from_scikit_learn() -> None:
     assert prediction.trace.shape == (0, 2)
     values = Cascade.from_members([LinearRegression().fit(X, X[:, :2])])
     assert values.predict(X[:0]).values.shape == (0, 2)
+
+
+def test_scikit_learn_gets_the_numbers_that_it_was_given() -> None:
+    """Nine digits, such as those of an identifier, are one too many for float32."""
+    numbers = 123_456_000.0 + np.arange(60.0)
+    rows, labels = np.column_stack([numbers, np.zeros(60)]), np.arange(60) % 3
+    model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(C=100.0)).fit(rows, labels)
+    whole = Cascade.from_members([model, model], Margin(2.0), example=rows)
+    expected = model.predict_proba(rows)
+    assert np.array_equal(expected.argmax(1), labels)
+    np.testing.assert_allclose(whole.predict(rows).probs, expected, atol=1e-6)
+    for bank in (Bank.of(whole, rows, labels), Bank.of(whole, [(rows[:30], labels[:30]), (rows[30:], labels[30:])])):
+        np.testing.assert_allclose(bank.replay().probs, expected, atol=1e-6)
+    np.testing.assert_allclose(Engine(whole, rows[:1]).predict(rows).probs, expected, atol=1e-6)
+    (streamed,) = Stream(whole, rows[:1]).predict([rows])
+    np.testing.assert_allclose(streamed.probs, expected, atol=1e-6)
+    beside = Cascade.from_members([model, nn.Linear(2, 3)])  # which takes float32, and all members get the same
+    assert beside.predict(rows).probs.isfinite().all()
 
 
 @pytest.mark.parametrize("kind", [">f4", ">f8", ">i2", "<f4"])
@@ -366,6 +388,9 @@ def test_a_list_of_tensors_is_no_batch(batch: Any) -> None:
         as_batch(batch)
 
 
-def test_names_are_no_inputs() -> None:
-    with pytest.raises(OptionError, match="array of numbers"):
-        as_batch(np.array(["a", "b"]))
+@pytest.mark.parametrize(
+    ("inputs", "got"), [(np.array(["a", "b"]), "ndarray of <U1"), ({"words": torch.zeros(2, 3)}, "dict of object")]
+)
+def test_names_are_no_inputs(inputs: Any, got: str) -> None:
+    with pytest.raises(OptionError, match=f"array of numbers, got {got}: turn names .* or give row numbers"):
+        as_batch(inputs)

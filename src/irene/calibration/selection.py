@@ -11,7 +11,7 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.calibration.frontier import Frontier, frontier
-from irene.calibration.targets import Target
+from irene.calibration.targets import Target, can_cost
 from irene.errors import OptionError
 from irene.halting.change import ChangePredictor
 from irene.halting.cost_to_go import CostToGo
@@ -92,14 +92,22 @@ def choose_policy(
     if len(bank) < LEARNED_FROM:
         return first, f"{first}: {len(bank)} samples to fit on, and a learned policy needs {LEARNED_FROM} to be safe"
 
-    def judge(curves: Sequence[Frontier]) -> list[Tensor]:
-        return quality_at_costs(curves, target.cost)
-
     candidates: list[Fitted | Learner] = [Learner(name, fitter_of(name)) for name in (first, *others)]
     if also is not None:
         candidates.append(also)
+    out_of_reach: set[str] = set()  # who can be set to none of the costs: what is compared lies between its thresholds
+
+    def judge(curves: Sequence[Frontier]) -> list[Tensor]:
+        wanted = costs_compared(curves, None) if target.cost is None else [target.cost]
+        for one, curve in zip(candidates, curves, strict=True):
+            if not any(can_cost(curve, cost) for cost in wanted):
+                out_of_reach.add(one.name)
+        return quality_at_costs(curves, target.cost)
+
     held_out = cross_validate(bank, candidates, average, target.unit, judge, seed=seed)
-    gains = {name: held_out[name] - held_out[first] for name in held_out if name != first}
+    gains = {name: held_out[name] - held_out[first] for name in held_out if name not in {first, *out_of_reach}}
+    if not gains:
+        return first, f"{first}: no other can be set to the costs in question, as too many samples share a score"
     best = max(gains, key=lambda name: float(gains[name].mean()))
     gain = float(gains[best].mean())
     error = float(gains[best].std(correction=0)) / len(bank) ** 0.5
@@ -157,14 +165,18 @@ def quality_at_cost(curve: Frontier, cost: float) -> Tensor:
 
 
 def quality_at_costs(curves: Sequence[Frontier], asked: float | None) -> list[Tensor]:
-    """(N,) for each policy: quality averaged over costs, the same ones for all and within the reach of all.
+    """(N,) for each policy: quality averaged over costs, the same ones for all."""
+    levels = costs_compared(curves, asked)
+    return [torch.stack([curve.quality_at(level) for level in levels]).mean(0) for curve in curves]
 
-    They lie around the cost asked for, else over all that can be reached with most at the cheap end.
-    """
+
+def costs_compared(curves: Sequence[Frontier], asked: float | None) -> list[float]:
+    """Costs within the reach of all policies: around the one asked for, else over all with most at the cheap end."""
     low = max(float(curve.cost_M[0]) for curve in curves)
     high = min(float(curve.cost_M[-1]) for curve in curves)
     if asked is None:
         levels_L = low + (high - low) * torch.linspace(0.1, 0.8, 9, dtype=torch.float64).square()
     else:
         levels_L = (low + (asked - low) * torch.linspace(0.5, 1.5, 9, dtype=torch.float64)).clamp(low, high)
-    return [torch.stack([curve.quality_at(level) for level in levels_L.tolist()]).mean(0) for curve in curves]
+    levels: list[float] = levels_L.tolist()
+    return levels

@@ -98,12 +98,18 @@ def rounded_up(value: float) -> float:
     return float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value)))
 
 
+def can_cost(frontier: Frontier, asked: float) -> bool:
+    """Whether some threshold has the asked mean cost, but for a hundredth of it and for what one sample is of it."""
+    cost_M = frontier.cost_M
+    finest = float(frontier.costs_NT.max() - frontier.costs_NT.min()) / len(frontier)
+    return abs(float(cost_M[nearest(cost_M, asked)]) - asked) <= _COST_TOLERANCE * asked + finest
+
+
 def threshold_for_cost(frontier: Frontier, asked: float, unit: CostUnit) -> int:
     """Index of the threshold whose mean cost is nearest to the one asked for."""
     cost_M = frontier.cost_M
     index = nearest(cost_M, asked)
-    finest = float(frontier.costs_NT.max() - frontier.costs_NT.min()) / len(frontier)
-    if abs(float(cost_M[index]) - asked) > _COST_TOLERANCE * asked + finest:
+    if not can_cost(frontier, asked):
         within = float(cost_M[0]) < asked < float(cost_M[-1])
         shared = f"too many of the {len(frontier)} samples share a score"
         reason = shared if within else f"{_span(frontier)} {unit} can be reached"

@@ -73,7 +73,7 @@ class Engine:
         options: EngineOptions | None = None,
     ) -> None:
         self.options = options or EngineOptions()
-        inputs = as_example(example)
+        inputs = as_example(example, cascade)
         self._stages = Stages(
             cascade,
             inputs,
@@ -106,7 +106,7 @@ class Engine:
         if torch.is_inference_mode_enabled():
             with torch.inference_mode(False):  # entered where there is need alone, as that takes time
                 return self.predict(inputs)
-        inputs = as_batch(inputs)
+        inputs = as_batch(inputs, self._stages.kind)
         if inputs.requires_grad:
             inputs = inputs.detach()
         self._stages.check(inputs)

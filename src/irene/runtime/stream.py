@@ -101,7 +101,7 @@ class Stream:
         options: StreamOptions | None = None,
     ) -> None:
         self.options = options or StreamOptions()
-        inputs = as_example(example)
+        inputs = as_example(example, cascade)
         bucket, window = self.options.bucket or usual_bucket(inputs.shape[1:], inputs.device), self.options.window
         self.bucket = bucket if window is None else min(bucket, window)
         self._stages = Stages(
@@ -149,7 +149,7 @@ class Stream:
             if batch is None:
                 self._idle()
             else:
-                self._take(as_batch(batch))
+                self._take(as_batch(batch, self._stages.kind))
             yield from self._leaving(begun)
         while self._parts:
             self._drain()

@@ -250,7 +250,8 @@ def test_what_targets_were_expected_is_said() -> None:
 def test_the_path_of_a_file_may_be_text(tmp_path: Path, make_bank: Callable[..., Bank]) -> None:
     bank = make_bank(20)
     bank.save(str(tmp_path / "bank.safetensors"))
-    assert torch.equal(Bank.load(str(tmp_path / "bank.safetensors")).outputs, bank.outputs)
+    for read in (Bank.load, Bank.read):
+        assert torch.equal(read(str(tmp_path / "bank.safetensors")).outputs, bank.outputs)
 
 
 def test_a_bank_of_classes_has_two_outputs_or_more(make_bank: Callable[..., Bank], tmp_path: Path) -> None:

@@ -153,6 +153,15 @@ def test_a_zero_probability_is_finite() -> None:
     assert metrics.nll(probs, torch.tensor([1])) == pytest.approx(87.3, abs=0.1)
 
 
+def test_answers_may_carry_a_gradient() -> None:
+    probs, labels = batch(3)
+    tracked, target = probs.clone().requires_grad_(), labels.double()
+    for metric in (metrics.accuracy, metrics.nll, metrics.brier, metrics.ece, metrics.error_auroc):
+        assert metric(tracked, labels) == metric(probs, labels)
+    for metric in (metrics.mse, metrics.mae, metrics.r2):
+        assert metric(tracked[:, 0], target) == metric(probs[:, 0], target)
+
+
 def test_arrays_and_low_precision_are_welcome() -> None:
     probs, labels = batch(3)
     assert metrics.nll(probs.numpy(), labels.numpy()) == metrics.nll(probs, labels)

@@ -84,7 +84,7 @@ def error_auroc(probs: Array, labels: Array) -> float:
 
 def share_used(members_used: Array, T: int) -> list[float]:
     """Share of samples that used 1, 2, ... T members."""
-    used_N = torch.as_tensor(members_used).detach().cpu()
+    used_N = torch.as_tensor(members_used).cpu()
     if used_N.ndim != 1 or used_N.is_floating_point() or len(used_N) == 0:
         raise DataError(f"members_used must be a non-empty (N,) of integers, got {_describe(used_N)}")
     if int(used_N.min()) < 1 or int(used_N.max()) > T:

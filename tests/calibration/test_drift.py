@@ -121,7 +121,14 @@ def test_figures_are_those_of_the_textbook(lifelike_bank: Callable[..., Bank], p
     test = ks_2samp(point.scores.numpy(), prediction.trace[:, 0].numpy(), method="asymp")
     assert drift.score_distance == pytest.approx(test.statistic)
     assert drift.score_p == pytest.approx(test.pvalue)
-    assert 0 < drift.score_shift < 1
+    deciles = np.quantile(point.scores.numpy(), np.arange(1, 10) / 10)
+    old, new = (
+        np.bincount(np.searchsorted(deciles, scores.numpy()), minlength=10)
+        + 0.5  # half a sample keeps logarithms finite
+        for scores in (point.scores, prediction.trace[:, 0])
+    )
+    old, new = old / old.sum(), new / new.sum()
+    assert drift.score_shift == pytest.approx(float(((new - old) * np.log(new / old)).sum()), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +143,7 @@ def test_steps_that_nobody_takes_say_nothing() -> None:
     two = _chi_square(torch.tensor([40.0, 60.0]), torch.tensor([300.0, 600.0]))
     assert _chi_square(torch.tensor([40.0, 0.0, 60.0]), torch.tensor([300.0, 0.0, 600.0])) == two
     assert _chi_square(torch.tensor([40.0, 60.0]), torch.tensor([0.0, 0.0])) == 1
+    assert _chi_square(torch.tensor([0.0, 4.0]), torch.tensor([0.0, 900.0])) == 1
 
 
 def test_where_few_are_expected_it_is_fishers_exact_test() -> None:
@@ -162,6 +170,9 @@ def test_a_few_samples_cannot_tell(lifelike_bank: Callable[..., Bank], point: Op
     drift = check_drift(point, lifelike_bank(50, skills=(0.1,) * 3).replay(point.policy, point.aggregation))
     assert not drift.recalibrate
     assert drift.verdict == "too few samples to tell: 50, and 100 are needed"
+    enough = check_drift(point, lifelike_bank(100, skills=(0.1,) * 3).replay(point.policy, point.aggregation))
+    assert enough.recalibrate
+    assert enough.verdict.startswith("recalibrate: ")
 
 
 def test_policies_without_an_early_score_are_compared_by_what_they_have(

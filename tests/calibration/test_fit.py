@@ -139,6 +139,16 @@ def test_p99_below_the_first_member_names_the_nearest(lifelike_bank: Callable[..
         fit_policy(replace(bank, costs=(Cost(),) * 3), "margin", p99=1.0)
 
 
+@pytest.mark.parametrize(("name", "nearest"), [("margin", 2), ("skipping", 20)])
+def test_few_samples_promise_no_p99_of_a_few_that_go_on(
+    lifelike_bank: Callable[..., Bank], name: str, nearest: float
+) -> None:
+    bank = lifelike_bank(200, flops=FLOPS)  # too few to show that at most 1 % come late, so none may
+    with pytest.raises(CalibrationError, match=f"nearest possible is {nearest} ms"):
+        fit_policy(bank, name, p99=1.0)
+    assert fit_policy(bank, name, p99=nearest).expected["p99"] <= nearest
+
+
 def test_skipping_is_calibrated_like_any_other_policy(lifelike_bank: Callable[..., Bank]) -> None:
     bank, fresh = (lifelike_bank(4000, skills=(1.0, 0.5, 3.0), flops=FLOPS, seed=seed) for seed in (1, 2))
     point = fit_policy(bank, "skipping", cost=3e6, unit="flops")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -51,6 +53,15 @@ def test_the_threshold_for_a_cost_is_the_nearest_of_all(lifelike_bank: Callable[
 
     nearest = min(map(miss, curve.thresholds_M.tolist()))
     assert miss(curve.threshold_for(asked)) == pytest.approx(nearest)
+
+
+def test_quality_at_a_cost_is_read_off_between_the_two_nearest_thresholds(lifelike_bank: Callable[..., Bank]) -> None:
+    curve, whole = (frontier(lifelike_bank(60), policy, MEAN) for policy in (Margin(), Never()))
+    curve = replace(curve, quality_NT=torch.rand(60, 3, dtype=torch.float64))  # no two thresholds are as good
+    for cost in np.linspace(0.5, 3.5, 211).tolist():
+        expected = np.interp(cost, curve.cost_M, curve.quality_M)
+        assert float(curve.quality_at(cost).mean()) == pytest.approx(expected, abs=1e-12)
+        assert torch.equal(whole.quality_at(cost), whole.full_N)
 
 
 def test_a_drop_of_values_is_the_relative_growth_of_the_squared_error(make_bank: Callable[..., Bank]) -> None:

@@ -79,6 +79,22 @@ def test_beyond_six_members_it_climbs_to_nearly_the_best(
     assert all(single.order == (0,) for single in singles)
 
 
+def test_a_climb_looks_at_all_orders_that_are_one_change_away(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(50, skills=(1.0,) * 5)
+    climb = search._Search(bank, fit_aggregation(bank), cost_vector(bank.costs, "members"), None)
+
+    def one_change(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+        if len(old) != len(new):  # one is the other without a member
+            short, long = sorted((old, new), key=len)
+            return short in [long[:at] + long[at + 1 :] for at in range(len(long))]
+        places = sum(a != b for a, b in zip(old, new, strict=True))
+        return places == 1 or (places == 2 and set(old) == set(new))
+
+    every = [order for size in range(1, 6) for order in permutations(range(5), size)]
+    for order in ((3,), (2, 0), (4, 1, 3), (1, 0, 3, 2), (4, 3, 2, 1, 0)):
+        assert set(climb._neighbours(order)) == {other for other in every if one_change(order, other)}
+
+
 def test_what_cannot_be_searched_is_refused(lifelike_bank: Callable[..., Bank], make_bank: Callable[..., Bank]) -> None:
     with pytest.raises(OptionError, match="classification"):
         best_order(make_bank(50, task="regression"))

@@ -43,8 +43,10 @@ def tied(shares: list[float]) -> Frontier:
         ({"cost": float("nan")}, "finite"),
         ({"cost": "1.3"}, "cost must be a finite number, got '1.3'"),
         ({"cost": 1.3, "confidence": "90%"}, "confidence must be a finite number, got '90%'"),
+        ({"risk": 1.0}, "0.005 for 0.5 %"),
         ({"risk": 1.5}, "0.005 for 0.5 %"),
         ({"risk": 0.1, "confidence": 90.0}, "0.9 for 90 %"),
+        ({"risk": 0.1, "confidence": 1.0}, "confidence must lie between 0 and 1"),
         ({"max_drop": 0.1, "guaranteed": True}, "guaranteed goes with cost"),
     ],
 )
@@ -99,6 +101,8 @@ def test_a_cost_between_tied_scores_names_the_nearest() -> None:
         CalibrationError, match=r"too many of the 1000 samples share a score; the nearest possible is 1\.2"
     ):
         targets.threshold_for_cost(curve, 1.4, "members")
+    with pytest.raises(CalibrationError, match=r"share a score, as all .* the same score after the first member; the"):
+        targets.threshold_for_cost(tied([1.0]), 1.5, "members")
 
 
 @pytest.mark.parametrize("policy", ["spread", "cost-to-go"])

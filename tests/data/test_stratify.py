@@ -51,14 +51,21 @@ def test_other_seeds_take_other_samples() -> None:
 
 
 def test_values_are_taken_at_random() -> None:
-    stay, aside = take_aside(torch.randn(30, 1), 10, 0)
-    assert len(stay) == 20
-    assert sorted(stay.tolist() + aside.tolist()) == list(range(30))
+    for values in (torch.randn(30, 1), torch.arange(60).reshape(30, 2)):
+        stay, aside = take_aside(values, 10, 0)
+        assert len(stay) == 20
+        assert sorted(stay.tolist() + aside.tolist()) == list(range(30))
 
 
 def test_more_than_leaves_each_class_a_sample_is_refused() -> None:
     with pytest.raises(DataError, match="at most 8"):
         take_aside(torch.arange(10) % 2, 9, 0)
+
+
+def test_fewer_go_aside_where_that_is_allowed() -> None:
+    stay, aside = take_aside(torch.arange(10) % 8, 5, 0, fewer=True)
+    assert len(aside) == 2
+    assert set((stay % 8).tolist()) == set(range(8))
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32])

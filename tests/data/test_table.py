@@ -148,6 +148,8 @@ def test_a_target_alone_and_too_many_texts_are_refused(tmp_path: Path) -> None:
     path.write_text("name,y\n" + "".join(f"n{i},{i % 2}\n" for i in range(1500)))
     with pytest.raises(DataError, match="column 'name' has 1200 different texts"):
         from_csv(path, target="y")
+    path.write_text("name,y\n" + "".join(f"n{i},{i % 2}\n" for i in range(1250)))
+    assert from_csv(path, target="y").shape == (1000,)
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:

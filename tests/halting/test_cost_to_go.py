@@ -74,6 +74,8 @@ def test_prices_are_ascending_dense_near_zero_and_on_both_sides() -> None:
     assert bool((prices.diff() > 0).all())
     assert float(prices[-1]) == -float(prices[0]) == 2.0
     assert float(prices.abs().min()) == 0
+    losses = price_ladder(torch.tensor([[-1.0, -7.0], [-1.0, 0.0]], dtype=torch.float64), torch.tensor([1.0, 0.5]))
+    assert float(losses[-1]) == -float(losses[0]) == 12.0  # 6 lost at most, by a cost of 0.5
 
 
 def test_scores_of_samples_that_gain_nothing_are_not_tied(make_bank: Callable[..., Bank]) -> None:

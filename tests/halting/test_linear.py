@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
-from irene.halting.linear import least_squares, standardise
+from irene.halting.linear import least_squares, logistic, standardise
 
 
 def test_equals_numpy_least_squares() -> None:
@@ -30,3 +31,10 @@ def test_standardised_features_have_mean_zero_and_spread_one() -> None:
     z, _, _ = standardise(torch.rand(200, 2) * 7 + 3)
     torch.testing.assert_close(z.mean(0), torch.zeros(2, dtype=torch.float64), atol=1e-9, rtol=0)
     torch.testing.assert_close(z.std(0, correction=0), torch.ones(2, dtype=torch.float64))
+
+
+def test_where_all_or_none_stay_the_share_has_half_a_sample_added_to_each_side() -> None:
+    for stays, share in ((torch.ones(9), 0.95), (torch.zeros(9), 0.05)):
+        weight, bias = logistic(torch.randn(9, 2), stays.bool())
+        assert weight.tolist() == [0, 0]
+        assert 1 / (1 + np.exp(-bias)) == pytest.approx(share)

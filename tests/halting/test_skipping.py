@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -43,7 +45,8 @@ def test_replay_equals_the_plain_loop(
     sample_numbers: Callable[[int], Tensor],
     share: float,
 ) -> None:
-    router = router.at(float(bank.trajectory(router, MEAN).scores_NT[:, 0].quantile(share)))
+    scores = bank.trajectory(router, MEAN).scores_NT[:, 0]
+    router = router.at(float(scores.quantile(share, interpolation="higher")))  # one sample's own score: it stops
     members = table_members(bank)
     run = predict(members, router, MEAN, sample_numbers(600))
     replayed = bank.replay(router, MEAN)
@@ -90,6 +93,32 @@ def test_the_answer_is_the_weighted_mean_of_the_members_run(bank: Bank, router: 
     probs = (bank.outputs[:, :, 0] / torch.tensor(MEAN.temperatures)[:, None]).softmax(2)
     expected = (weights[:, :, None] * probs).sum(1) / weights.sum(1, keepdim=True)
     torch.testing.assert_close(prediction.outputs, expected)
+
+
+def test_scores_and_ways_are_those_of_a_search_over_all_larger_sets(bank: Bank, router: Router) -> None:
+    path = bank.trajectory(router, MEAN)
+    assert path.order_NT is not None
+    probs = (bank.outputs[:, :, 0] / torch.tensor(MEAN.temperatures)[:, None]).softmax(2).double()
+    for sample in range(100):
+        run: list[int] = []
+        for step in range(4):
+            run.append(int(path.order_NT[sample, step]))
+            mean = sum(MEAN.weights[t] * probs[sample, t] for t in run) / sum(MEAN.weights[t] for t in run)
+            second, top = mean.sort().values[-2:].tolist()
+            certainty = 1 + float((mean * mean.log()).sum()) / math.log(4)
+            agreement = sum(int(probs[sample, t].argmax() == mean.argmax()) for t in run) / len(run)
+            features = torch.tensor([top, top - second, certainty, agreement])
+            rates: dict[frozenset[int], float] = {}
+            for more in (set(some) for size in range(4) for some in combinations(set(range(4)) - set(run), size + 1)):
+                now, then = (sum(2**t for t in members) for members in (run, {*run, *more}))
+                gain = float(router.weight_SSF[now, then] @ features + router.bias_SS[now, then])
+                rates[frozenset(more)] = gain / sum(UNEQUAL[t].flops for t in more)
+            if step == 3:
+                assert float(path.scores_NT[sample, step]) == 0
+                continue
+            best = max(rates, key=lambda more: rates[more])
+            assert float(path.scores_NT[sample, step]) == pytest.approx(-rates[best], rel=1e-3, abs=1e-5)
+            assert int(path.order_NT[sample, step + 1]) == max(best, key=lambda t: rates[frozenset((t,))])
 
 
 def test_every_sample_starts_at_the_cheapest_member_unless_told(bank: Bank, router: Router) -> None:

@@ -78,6 +78,14 @@ def test_neighbouring_floats_are_told_apart() -> None:
     assert costs == [[1, 1], [2, 1], [2, 2]]
 
 
+@pytest.mark.parametrize("size", [-3e9, 0.0, 3e9])
+def test_the_outer_cuts_lie_beyond_scores_of_any_size(size: float) -> None:
+    path = make(torch.tensor([[1.0, 0.0], [2.0, 0.0]]) * size)
+    cuts = path.cuts().tolist()
+    assert path.halting_steps(cuts[0]).tolist() == [1, 1]
+    assert path.halting_steps(cuts[-1]).tolist() == [2, 2]
+
+
 def test_without_early_scores_there_is_one_cut() -> None:
     assert make(torch.full((4, 3), -math.inf)).cuts().tolist() == [0.0]
     assert make(torch.rand(4, 1)).cuts().tolist() == [0.0]

@@ -73,6 +73,12 @@ def test_log_mean_probability_of_sure_sub_models_is_finite() -> None:
     torch.testing.assert_close(mean.softmax(2), torch.tensor([[[1.0, 0.0]]]))
 
 
+def test_log_mean_probability_of_half_precision_is_as_exact_as_its_logits() -> None:
+    logits = (4 * torch.randn(50, 3, 10)).to(torch.bfloat16)
+    expected = logits.double().softmax(2).mean(1)
+    torch.testing.assert_close(log_mean_probability(logits).double().exp()[:, 0], expected, atol=1e-6, rtol=1e-5)
+
+
 @pytest.mark.parametrize("backbone", ["mimo3/cnn", "batch3/resnet8"])
 def test_is_rebuilt_from_its_spec_and_weights(backbone: str) -> None:
     mean, std = torch.tensor([90.0]), torch.tensor([8.0])
@@ -140,6 +146,14 @@ def test_a_sub_model_uses_the_weight_times_its_rank_one_factor(layer: nn.Linear 
             effective = weight * torch.outer(wrapped.s[m], wrapped.r[m])
             expected = nn.functional.linear(x[m], effective, None if bias is None else wrapped.bias[m])
         torch.testing.assert_close(outputs[m], expected)
+
+
+def test_sub_models_begin_apart_by_random_signs() -> None:
+    wrapped = RankOne(nn.Linear(300, 200), 2)
+    for signs in (wrapped.r.detach(), wrapped.s.detach()):
+        assert signs.unique().tolist() == [-1, 1]
+        assert abs(float(signs.mean())) < 0.2
+        assert abs(float((signs[0] * signs[1]).mean())) < 0.3
 
 
 def test_linear_layers_over_tokens_are_wrapped_too() -> None:

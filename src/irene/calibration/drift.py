@@ -98,7 +98,7 @@ def _chi_square(before_T: Tensor, now_T: Tensor) -> float:
 
     table_TD = torch.stack([before_T, now_T], 1).to(torch.int64).numpy()
     table_TD = table_TD[table_TD.sum(1) > 0]
-    if len(table_TD) < 2 or not table_TD.sum(0).all():
+    if not table_TD.sum(0).all():
         return 1.0
     result = chi2_contingency(table_TD, correction=False)
     if result.expected_freq.min() >= _FEWEST_EXPECTED:

@@ -113,7 +113,7 @@ def fit_selector(
 ) -> None:
     """Train a new selector in place on evidence of members that stay as they are; a weight of 0 leaves a term out."""
     selector.to(loop.device).standardise(evidence.features)
-    if evidence.task == "classification" and evidence.steps > 1:
+    if evidence.task == "classification":
         selector.start_as_change_predictor(evidence.features, evidence.stays())
         with torch.no_grad():  # to the last digit the same in all processes
             for parameter in selector.parameters():

@@ -296,6 +296,9 @@ def test_the_headline_table_is_bold_where_one_large_network_is_beaten() -> None:
         "| cascade, trained independently | 0.25 | 93.45 |",
         "|  | 0.50 | **94.60** |",
     ]
+    long = [{**row, "epochs": 200, "accuracy": 0.955} for row in rows("resnet18") if row["seed"] == 1]
+    longer = headline_text.table([*rows("resnet18"), *long], best, ["cifar10"]).splitlines()[4]
+    assert longer == "| one ResNet-18, 200 epochs (one seed) | 1.00 | 95.50 |"
     said = " ".join(headline_text.members(best).split())
     assert "two ResNet-32 and three ResNet-18 where small ones were taught, and two ResNet-32 and" in said
     assert "three ResNet-18 where all were trained independently." in said

@@ -13,6 +13,7 @@ from pages.latency_text import Latency
 from pages.rows import Row, in_lines, mean_of, networks, spread, taught
 
 COSTS = ("0.25", "0.5")
+LARGE = (("single", "one ResNet-18", 1), ("average", "three ResNet-18, averaged", 3))
 
 
 def headline(study: dict[str, Any], latency: Latency, datasets: Sequence[str]) -> str:
@@ -22,7 +23,7 @@ def headline(study: dict[str, Any], latency: Latency, datasets: Sequence[str]) -
     said = (
         f"CIFAR, {about['epochs']} epochs on one H200, {seeds(about['seeds'])} ([all figures](docs/results.md), [the "
         "commands that give them](benchmarks/README.md)). Accuracy in % at exactly that mean cost, in FLOPs of one "
-        "ResNet-18; bold where it is above one ResNet-18's:"
+        "ResNet-18; bold where it is above one ResNet-18's of as many epochs:"
     )
     notes = [members(best), going_on(study["teachers"], best)]
     times = [latency_text.in_half_the_time(latency), latency_text.on_a_gpu(latency)]
@@ -31,13 +32,16 @@ def headline(study: dict[str, Any], latency: Latency, datasets: Sequence[str]) -
 
 def table(rows: Sequence[Row], best: Sequence[Sequence[Row]], datasets: Sequence[str]) -> str:
     lines = [f"| | cost | {' | '.join(map(title, datasets))} |", "|---" * (2 + len(datasets)) + "|"]
-    large = {
-        (name, cost): [networks(rows, cascade, "resnet18", method) for cascade in best[0]]
-        for method, name, cost in (("single", "one ResNet-18", 1), ("average", "three ResNet-18, averaged", 3))
-    }
-    for (name, cost), found in large.items():
-        lines.append(f"| {name} | {cost:.2f} | {' | '.join(spread(here, 'accuracy', 100) for here in found)} |")
-    single = [mean_of(here, "accuracy") for here in next(iter(large.values()))]
+    as_long = best[0][0]["epochs"]
+    for epochs in dict.fromkeys([as_long, max(row["epochs"] for row in rows)]):
+        for method, name, cost in LARGE:
+            found = large_ones(rows, best[0], method, epochs)
+            if not any(found):
+                continue
+            longer = f", {epochs} epochs ({seeds(max(map(len, found)))})" * (epochs != as_long)
+            cells = [spread(here, "accuracy", 100) if here else "" for here in found]
+            lines.append(f"| {name}{longer} | {cost:.2f} | {' | '.join(cells)} |")
+    single = [mean_of(here, "accuracy") for here in large_ones(rows, best[0], "single", as_long)]
     for alike in best:
         name = f"cascade, {trained(alike[0]['training'])}"
         for cost in COSTS:
@@ -49,6 +53,11 @@ def table(rows: Sequence[Row], best: Sequence[Sequence[Row]], datasets: Sequence
             lines.append(f"| {name} | {float(cost):.2f} | {' | '.join(cells)} |")
             name = ""
     return "\n".join(lines)
+
+
+def large_ones(rows: Sequence[Row], cascades: Sequence[Row], method: str, epochs: int) -> list[list[Row]]:
+    """Independent large networks of a length of training and of the seeds of cascades, for each of these."""
+    return [networks(rows, {**cascade, "epochs": epochs}, "resnet18", method) for cascade in cascades]
 
 
 def members(best: Sequence[Sequence[Row]]) -> str:

@@ -89,7 +89,7 @@ def in_half_the_time(files: Latency) -> str:
         f"In measured time ({title(network['dataset'])}, {seeds(len(rows))}), on two CPU cores with ONNX Runtime in "
         f"int8: a cascade of {counted(network['backbones'])}, {trained(network['training'])}, asked for half the time "
         f"of one ResNet-18, takes {mean_of(rows, 'time_median'):.2f} of it and is right on "
-        f"{100 * mean_of(rows, 'accuracy'):.2f} % of the images, one of its ResNet-18 alone on "
+        f"{100 * mean_of(rows, 'accuracy'):.2f} % of the images, its ResNet-18 alone, on their mean, on "
         f"{100 * network['single']:.2f} %."
     )
 

@@ -12,10 +12,15 @@ from io import BytesIO
 from typing import Any, ParamSpec
 
 import matplotlib
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 INK = "#010203"
-COLOURS = ("#3d85c6", "#e07b39", "#3fa66b", "#9a6fd0", "#d4575f", "#27a3a6", "#bd9425", "#868c96")
+COLOURS = (  # one for each method
+    *("#3d85c6", "#e07b39", "#3fa66b", "#9a6fd0", "#d4575f", "#27a3a6", "#bd9425", "#868c96"),
+    *("#e07ab8", "#8a5a3c", "#93b52f", "#4a5fb0"),
+)
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": INK,
@@ -42,6 +47,14 @@ STYLE: dict[Any, Any] = {
 }
 WIDTH = 8.4
 
+
+class _PlainLog(LogFormatter):
+    """The numbers of a logarithmic axis as 0.2 and 2: matplotlib writes formulas, which the style leaves undrawn."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
 P = ParamSpec("P")
 
 
@@ -54,6 +67,13 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
             return draw(*args, **kwargs)
 
     return styled
+
+
+def logarithmic(axis: Axis) -> None:
+    """Let an axis show the logarithm, with plain numbers at its ticks."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.set_major_formatter(_PlainLog())
+    axis.set_minor_formatter(_PlainLog())
 
 
 def rendered(figure: Figure, kind: str) -> bytes:

@@ -18,7 +18,7 @@ def line(values: list[float]) -> Figure:
     figure = Figure()
     axes = figure.add_subplot()
     axes.plot(values)
-    logarithmic(axes.yaxis)
+    logarithmic(axes)
     return figure
 
 

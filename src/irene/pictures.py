@@ -12,7 +12,7 @@ from io import BytesIO
 from typing import Any, ParamSpec
 
 import matplotlib
-from matplotlib.axis import Axis
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
@@ -69,11 +69,11 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     return styled
 
 
-def logarithmic(axis: Axis) -> None:
-    """Let an axis show the logarithm, with plain numbers at its ticks."""
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-    axis.set_major_formatter(_PlainLog())
-    axis.set_minor_formatter(_PlainLog())
+def logarithmic(axes: Axes) -> None:
+    """Let the y axis show the logarithm, with plain numbers at its ticks."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(_PlainLog())
+    axes.yaxis.set_minor_formatter(_PlainLog())
 
 
 def rendered(figure: Figure, kind: str) -> bytes:

@@ -155,7 +155,7 @@ def _learning_panel(axes: Axes, name: str, stages: Mapping[str, Sequence[float]]
         mark = "o" if len(losses) == 1 else None  # no line, which could be seen
         axes.plot(range(1, len(losses) + 1), losses, color=colour, lw=1.3, marker=mark, ms=4, label=stage)
     axes.set_title(name)
-    logarithmic(axes.yaxis)
+    logarithmic(axes)
     axes.set_xlabel("epoch")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5, min_n_ticks=1))
     if 0 < len(stages) <= 4:

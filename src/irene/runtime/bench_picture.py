@@ -29,7 +29,7 @@ def bench_picture(rows: Sequence[Row]) -> Figure:
         _panel(speed, [row for row in rows if row["backend"] == backend], "images_per_s", MODES)
         _panel(ratio, [row for row in rows if row["backend"] == backend], "ratio", ("plain", "engine", "stream"))
         speed.set_title(f"{backend}: samples a second")
-        logarithmic(speed.yaxis)
+        logarithmic(speed)
         ratio.set_title(f"{backend}: speed-up / limit")
         ratio.axhline(1, color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)))
         ratio.set_ylim(0, None)

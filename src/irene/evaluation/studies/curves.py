@@ -63,7 +63,7 @@ def draw(data: Data) -> Figure:
     for axes, (term, members) in zip(panels, terms.items(), strict=False):
         _panel(axes, TERMS[term], members)
         if term == "base":
-            logarithmic(axes.yaxis)
+            logarithmic(axes)
     for axes in panels[len(terms) :]:
         axes.set_visible(False)
     title = "mean ± deviation\nover seeds" if len(data["runs"]) > 1 else None

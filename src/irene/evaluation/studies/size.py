@@ -117,7 +117,7 @@ def draw(data: Data) -> Figure:
     left.yaxis.set_major_formatter(PercentFormatter(1.0))
     right.axhline(1, color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)))
     right.set_ylabel(f"utility, log scale from {LEAST:g} or less")
-    logarithmic(right.yaxis)
+    logarithmic(right)
     for axes in (left, right):
         axes.set_xlabel("members")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

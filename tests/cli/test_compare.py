@@ -115,6 +115,7 @@ def test_a_table_that_cannot_be_written_is_named(
     [
         (("--epochs", 3), "--epochs is for training"),
         (("--data", "digits"), "--data is for training"),
+        (("--size", 8), "--size is for training"),
         (("--methods", "all"), "--methods is for training"),
         (("--members", 2), "--members is for training"),
         (("--compile",), "--compile is for training"),

@@ -24,7 +24,7 @@ SOURCES: dict[str, str] = {
     "diabetes": "442 patients, 10 measurements, regression; bundled",
     "cifar10": "60,000 colour images, 32 x 32, 10 classes; files below --root, IRENE_DATA or ./data",
     "cifar100": "60,000 colour images, 32 x 32, 100 classes; files below --root, IRENE_DATA or ./data",
-    "folder:PATH": "images in one sub-folder per class, or in train and test folders of such",
+    "folder:PATH": "images in one sub-folder per class, or in train and test folders of such, all in one --size",
     "npz:PATH": "numpy arrays x and y, or x_train, y_train, x_test and y_test",
     "csv:PATH": "a table with a line of column names; --target names the column to predict",
 }

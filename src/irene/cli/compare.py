@@ -161,9 +161,11 @@ def _show(table: Table, output: Output, value: dict[str, Any]) -> None:
 
     def show(screen: Any) -> None:
         width = screen.width
-        screen.width = 10_000  # a narrow screen wraps lines; rich would cut figures off
-        screen.print(compared(table))
+        screen.width = 10_000  # rich would cut figures off where a name is long, and all of them in a pipe
+        for part in compared(table, width=width if screen.is_terminal else screen.width):
+            screen.print(part)
+            screen.print()
         screen.width = width
-        screen.print(f"\n{note(table)}", markup=False, highlight=False)
+        screen.print(note(table), markup=False, highlight=False)
 
     output.result(value, show)

@@ -87,7 +87,9 @@ def _load_named(spec: str, given: dict[str, Any], root: str | Path | None, seed:
             return from_npz(path, seed=seed, task=given.get("task"), like=like)
         return from_csv(path, seed=seed, target=given.get("target"), task=given.get("task"), like=like)
     if spec not in SOURCES or ":" in spec:
-        raise OptionError(f"unknown data {spec!r}: expected one of {', '.join(SOURCES)}")
+        own = "folder" if Path(spec).is_dir() else Path(spec).suffix.removeprefix(".")
+        meant = f"did you mean {own}:{spec}? " if spec and own in _OPTIONS_OF and Path(spec).exists() else ""
+        raise OptionError(f"unknown data {spec!r}: {meant}expected one of {', '.join(SOURCES)}")
     _refuse(given, spec, ())
     if spec == "digits":
         return digits()

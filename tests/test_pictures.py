@@ -1,46 +1,56 @@
-"""Pictures: what is written at their axes."""
+"""What every picture has in common: axes whose numbers can be read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from matplotlib.figure import Figure
 
-from irene.pictures import in_plain_numbers, rendered, styled
+from irene.evaluation.figures import learning_curves
+from irene.evaluation.page import inline_svg
+from irene.pictures import COLOURS, logarithmic, rendered, styled
+from irene.training.methods import METHODS
 
 
 @styled
-def on_a_log_axis(low: float, high: float, text: Callable[[float], str] | None = None) -> Figure:
+def line(values: list[float], *text: Callable[[float], str]) -> Figure:
     figure = Figure()
     axes = figure.add_subplot()
-    axes.set_yscale("log")
-    axes.set_ylim(low, high)
-    in_plain_numbers(axes.yaxis, *([] if text is None else [text]))
+    axes.plot(values)
+    logarithmic(axes, *text)
     return figure
 
 
-def labels(figure: Figure) -> list[str]:
-    """What is written at the ticks that are seen, from the lowest to the highest."""
-    rendered(figure, "svg")
-    axis = figure.axes[0].yaxis
-    ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
-    low, high = axis.get_view_interval()
-    seen = sorted((tick.get_loc(), tick.label1.get_text()) for tick in ticks if low <= tick.get_loc() <= high)
-    return [text for _, text in seen if text]
+def texts(svg: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "written"),
+    ("values", "some"),
     [
-        (0.15, 4.0, ["0.2", "0.3", "0.5", "1", "2", "3"]),
-        (0.04, 0.6, ["0.05", "0.1", "0.2", "0.3", "0.5"]),
-        (0.9, 2000.0, ["1", "10", "100", "1000"]),
+        ([0.15, 6.0], {"0.2", "1", "2", "6"}),
+        ([1e-5, 1e4], {"0.0001", "1", "10000"}),
+        ([2.18, 2.19], {"2.184", "2.188"}),
     ],
 )
-def test_a_log_axis_has_plain_numbers(low: float, high: float, written: list[str]) -> None:
-    assert labels(on_a_log_axis(low, high)) == written
+def test_a_logarithmic_axis_says_its_numbers_plainly(values: list[float], some: set[str]) -> None:
+    for svg in (inline_svg(line(values), "p"), rendered(line(values), "svg").decode()):
+        said = texts(svg)
+        assert some <= set(said)
+        assert not [text for text in said if re.search(r"[^-+.e0-9]", text)]
 
 
-def test_numbers_of_an_axis_may_have_a_form() -> None:
-    assert labels(on_a_log_axis(0.4, 1.2, "{:.0%}".format)) == ["50%", "100%"]
+def test_numbers_of_a_logarithmic_axis_may_have_a_form() -> None:
+    said = texts(rendered(line([0.15, 1.2], "{:.0%}".format), "svg").decode())
+    assert {"20%", "100%"} <= set(said)
+
+
+def test_learning_curves_of_unequal_losses_have_no_formula_for_a_number() -> None:
+    runs = {name: {"member-1": [6.0, 1.5], "member-2": [0.3, 0.15]} for name in "abcd"}
+    assert "math" not in inline_svg(learning_curves(runs), "p")
+
+
+def test_each_method_can_have_a_colour_of_its_own() -> None:
+    assert len(set(COLOURS)) >= len(METHODS)

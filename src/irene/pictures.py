@@ -12,11 +12,15 @@ from io import BytesIO
 from typing import Any, ParamSpec
 
 import matplotlib
-from matplotlib.axis import Axis
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 INK = "#010203"
-COLOURS = ("#3d85c6", "#e07b39", "#3fa66b", "#9a6fd0", "#d4575f", "#27a3a6", "#bd9425", "#868c96")
+COLOURS = (  # one for each method
+    *("#3d85c6", "#e07b39", "#3fa66b", "#9a6fd0", "#d4575f", "#27a3a6", "#bd9425", "#868c96"),
+    *("#e07ab8", "#8a5a3c", "#93b52f", "#4a5fb0"),
+)
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": INK,
@@ -43,6 +47,18 @@ STYLE: dict[Any, Any] = {
 }
 WIDTH = 8.4
 
+
+class _PlainLog(LogFormatter):
+    """The numbers of a logarithmic axis as 0.2 and 2: matplotlib writes formulas, which the style leaves undrawn."""
+
+    def __init__(self, text: Callable[[float], str]) -> None:
+        super().__init__()
+        self._text = text
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return self._text(x) if super().__call__(x, pos) else ""
+
+
 P = ParamSpec("P")
 
 
@@ -57,15 +73,11 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     return styled
 
 
-def in_plain_numbers(axis: Axis, text: Callable[[float], str] = "{:g}".format) -> None:
-    """Label a log axis with 2 and not 2 x 10^0: powers of ten, and 2, 3 and 5 of each where it spans little more."""
-
-    def between(value: float, _: float) -> str:
-        low, high = axis.get_view_interval()
-        return text(value) if high < 30 * low and f"{value:e}"[0] in "235" else ""
-
-    axis.set_major_formatter(lambda value, _: text(value))
-    axis.set_minor_formatter(between)
+def logarithmic(axes: Axes, text: Callable[[float], str] = "{:g}".format) -> None:
+    """Let the y axis show the logarithm, with plain numbers at its ticks, in a form of one's own."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(_PlainLog(text))
+    axes.yaxis.set_minor_formatter(_PlainLog(text))
 
 
 def rendered(figure: Figure, kind: str) -> bytes:

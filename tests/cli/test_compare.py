@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -52,6 +53,18 @@ def test_what_is_there_is_only_shown(irene: Irene, out: Path, files: Path) -> No
     assert said["lost"] == said["left_out"] == {}
     assert [Path(file).suffix for file in said["files"]] == [".csv", ".md", ".tex", ".json"]
     assert said["rows"] == json.loads((out / "table.json").read_text())["rows"]
+
+
+def test_on_a_narrow_terminal_columns_go_on_below(irene: Irene, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = irene("compare", *out.glob("*-s?")).out.splitlines()
+    assert max(map(len, whole[:3])) > 80  # a pipe is no screen: each row is one line
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", irene("compare", *out.glob("*-s?")).out).splitlines()
+    assert max(map(len, shown)) <= 80
+    for row in range(3):  # the head and two methods
+        first, *others = (line.split() for line in (shown[row], shown[row + 4]))
+        assert [*first, *(word for line in others for word in line[1:])] == whole[row].split()
 
 
 def test_other_options_are_refused(irene: Irene, out: Path, files: Path) -> None:
@@ -115,6 +128,7 @@ def test_a_table_that_cannot_be_written_is_named(
     [
         (("--epochs", 3), "--epochs is for training"),
         (("--data", "digits"), "--data is for training"),
+        (("--size", 8), "--size is for training"),
         (("--methods", "all"), "--methods is for training"),
         (("--members", 2), "--members is for training"),
         (("--compile",), "--compile is for training"),

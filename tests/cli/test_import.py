@@ -211,6 +211,7 @@ def test_mistakes_leave_nothing(irene: Irene, models: list[Path], data: Path, tm
         ((*models, "--data", f"npz:{tmp_path / 'named.npz'}"), "name the outputs with --labels"),
         ((*models, "--data", f"npz:{data}", "--unseen", "some"), "unseen must be all or test"),
         ((*models, "--target", "kind"), "say how to read --data"),
+        ((*models, "--size", 8), "say how to read --data"),
         ((*models, "--task", "guessing"), "--task must be one of"),
     ):
         assert words in irene("import", *arguments, "--out", out).mistake

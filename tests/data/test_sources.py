@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,15 @@ def test_python_objects_are_taken(spec: Any, sizes: tuple[int, int]) -> None:
 def test_unknown_names_are_answered_with_the_known_ones(spec: str) -> None:
     with pytest.raises(OptionError, match=f"unknown data '{spec}': expected one of digits, diabetes, cifar10"):
         load(spec)
+
+
+def test_a_path_without_its_kind_is_told_with_it(tmp_path: Path) -> None:
+    for name, kind in (("table.csv", "csv"), ("arrays.npz", "npz"), ("photos", "folder"), ("note.txt", None)):
+        spec = tmp_path / name
+        spec.write_text("a,b\n") if kind != "folder" else spec.mkdir()
+        with pytest.raises(OptionError, match="expected one of digits") as caught:
+            load(str(spec))
+        assert (f"did you mean {kind}:{spec}?" in str(caught.value)) == (kind is not None)
 
 
 @pytest.mark.parametrize("spec", [3, None, (X,), (X, Y, X)])

@@ -73,6 +73,15 @@ def test_every_run_has_a_panel() -> None:
     assert shown == list(curves)
 
 
+def test_a_single_epoch_is_a_dot_at_a_whole_number() -> None:
+    (axes,) = figures.learning_curves({"snapshot": {"cycle-1": [2.0], "cycle-2": [1.5]}}).axes
+    assert [drawing.get_marker() for drawing in axes.get_lines()] == ["o", "o"]
+    low, high = axes.get_xlim()
+    assert [place for place in axes.get_xticks() if low <= place <= high] == [1]
+    (longer,) = figures.learning_curves({"average": {"member-1": [2.0, 1.0]}}).axes
+    assert [drawing.get_marker() for drawing in longer.get_lines()] == ["None"]
+
+
 def test_values_are_scattered() -> None:
     figure = figures.predicted_against_true({"run": ([1.0, 2.0], [1.5, 2.5])}, ["#123456"])
     (points,) = figure.axes[0].collections

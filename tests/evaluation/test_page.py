@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 from irene.evaluation import figures
 from irene.evaluation.page import Page, inline_svg
-from irene.pictures import INK
+from irene.pictures import INK, WIDTH
 
 NASTY = "<script>alert('&\"')</script> $x$"
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -89,3 +89,11 @@ def test_pictures_take_the_ink_of_the_page() -> None:
 def test_the_same_picture_gives_the_same_text() -> None:
     one, other = (inline_svg(figures.members_used({"run": [0.4, 0.6]}), "p") for _ in range(2))
     assert one == other
+
+
+def test_a_narrow_window_scrolls_pictures_and_does_not_shrink_their_text() -> None:
+    style = nasty_page()
+    assert re.search(r"figure \{[^}]*overflow-x: auto", style)
+    (least,) = re.findall(r"figure svg \{[^}]*min-width: (\d+)rem", style)
+    written = 10 * int(least) * 16 / (WIDTH * 72)  # of letters of 10 points, in pixels
+    assert written >= 9

@@ -13,6 +13,7 @@ from irene.errors import OptionError, RunError
 from irene.evaluation.evaluate import evaluate
 from irene.evaluation.facts import facts, flatten, learning
 from irene.evaluation.report import headline, render_report, write_report
+from irene.evaluation.table_files import written_utility
 from irene.run import Run
 
 
@@ -31,6 +32,13 @@ def test_everything_is_in_the_report(runs: dict[str, Run], tmp_path: Path) -> No
         assert heading in text
     assert "loop.epochs=3" in text
     assert "against average" in text
+
+
+def test_utilities_are_those_of_the_comparison(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irene.evaluation.report.utility", lambda ones, kinds: 0.0000631)
+    text = render_report([evaluate(runs[method]) for method in ("average", "irene")])
+    assert text.count(f"<td>{written_utility(0.0000631)}</td>") == 2
+    assert "e-05" not in text
 
 
 def test_a_report_of_regression(regression_runs: list[Run]) -> None:

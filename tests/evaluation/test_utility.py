@@ -115,6 +115,6 @@ def test_report_and_comparison_say_the_same(runs: dict[str, Run], monkeypatch: p
     for one in evaluations:
         assert utility([one], [[other] for other in evaluations]) == pytest.approx(found[one.run.method], nan_ok=True)
     shown: list[float] = []
-    monkeypatch.setattr("irene.evaluation.report.plain", lambda value: shown.append(value) or "")
+    monkeypatch.setattr("irene.evaluation.report.written_utility", lambda value: shown.append(value) or "")
     render_report(evaluations)
     assert shown == pytest.approx(list(found.values()), nan_ok=True)

@@ -26,7 +26,7 @@ from irene.cli.experiment import (
     tell,
 )
 from irene.cli.output import Output, speaking, typed
-from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
+from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Size, Source, Target, TaskName
 from irene.errors import OptionError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def compare(
     target: Target = None,
     task: TaskName = None,
     root: Root = None,
+    size: Size = None,
     heldout: Heldout = None,
     members: Annotated[
         int | None, typer.Option(help="How many members; 3 by default.", rich_help_panel=ENSEMBLE)
@@ -82,6 +83,7 @@ def compare(
         target=target,
         task=task,
         root=root,
+        size=size,
         heldout=heldout,
         backbone=backbone,
         backbones=backbones,
@@ -159,9 +161,11 @@ def _show(table: Table, output: Output, value: dict[str, Any]) -> None:
 
     def show(screen: Any) -> None:
         width = screen.width
-        screen.width = 10_000  # a narrow screen wraps lines; rich would cut figures off
-        screen.print(compared(table))
+        screen.width = 10_000  # rich would cut figures off where a name is long, and all of them in a pipe
+        for part in compared(table, width=width if screen.is_terminal else screen.width):
+            screen.print(part)
+            screen.print()
         screen.width = width
-        screen.print(f"\n{note(table)}", markup=False, highlight=False)
+        screen.print(note(table), markup=False, highlight=False)
 
     output.result(value, show)

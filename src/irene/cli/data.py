@@ -8,7 +8,7 @@ import typer
 
 from irene.cli.options import share_or_count
 from irene.cli.output import speaking
-from irene.cli.params import Heldout, Json, Root, Target, TaskName, sources
+from irene.cli.params import Heldout, Json, Root, Size, Target, TaskName, sources
 from irene.errors import some_of
 
 
@@ -22,6 +22,7 @@ def data(
     target: Target = None,
     task: TaskName = None,
     root: Root = None,
+    size: Size = None,
     heldout: Heldout = None,
     seed: Annotated[int, typer.Option(help="Decides which samples are held out.")] = 0,
     json: Json = False,
@@ -37,7 +38,7 @@ def data(
             value: dict[str, Any] = {"sources": [{"name": name, "description": words} for name, words in listed]}
             table = pairs(listed)
         else:
-            loaded = load_data(spec, target=target, task=task, root=root)
+            loaded = load_data(spec, target=target, task=task, root=root, size=size)
             value = describe(loaded, heldout=share_or_count(heldout), seed=seed)
             table = pairs(_lines(value), title=value["name"])
         output.result(value, lambda screen: screen.print(table))

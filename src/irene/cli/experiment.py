@@ -62,6 +62,7 @@ class Flags:
     target: str | None
     task: str | None
     root: Path | None
+    size: int | None
     heldout: str | None
     backbone: str | None
     backbones: str | None
@@ -89,7 +90,7 @@ def make_experiment(flags: Flags, console: Console) -> Experiment:
         raise OptionError("give runs to compare, or the data to train on, for example --data digits")
     backbones = given_options.backbones(flags.backbone, flags.backbones)
     described: dict[str, Any] = {"task": flags.task}  # `load` says what a task may be
-    source = Source(spec=flags.data, target=flags.target, root=flags.root, **described)
+    source = Source(spec=flags.data, target=flags.target, root=flags.root, size=flags.size, **described)
     loop = default_loop(source.load())
     given = {
         name: (flag, str(value))
@@ -146,6 +147,7 @@ def refuse_training(flags: Flags, more: Mapping[str, object]) -> None:
         "--target": flags.target,
         "--task": flags.task,
         "--root": flags.root,
+        "--size": flags.size,
         "--heldout": flags.heldout,
         "--backbone": flags.backbone,
         "--backbones": flags.backbones,

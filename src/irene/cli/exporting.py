@@ -12,6 +12,7 @@ from irene.cli.output import Output
 from irene.cli.tables import pairs
 from irene.data import Data, names
 from irene.errors import OptionError
+from irene.evaluation.banks import like_training
 from irene.run import Run
 from irene.runtime.export.folder import FORMATS, Format
 
@@ -36,7 +37,7 @@ def heldout_data(
         spec = str(run.manifest["data"]["data"])
         if spec not in dict(names()):
             raise OptionError(f"--int8 is calibrated on the run's held-out samples: name its data ({spec}) with --data")
-    return load_data(spec, target=target, task=task, root=root)
+    return load_data(spec, target=target, task=task, root=root, like=like_training(run))
 
 
 def show_export(run: Run, out: Path, manifest: dict[str, Any], output: Output) -> None:

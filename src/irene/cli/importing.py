@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from irene.cli.output import speaking
-from irene.cli.params import Device, Json, Root, Source, Target, TaskName
+from irene.cli.params import Device, Json, Root, Size, Source, Target, TaskName
 
 Labels = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The class of each output, one name a line.", dir_okay=False)
@@ -33,6 +33,7 @@ def import_(
     target: Target = None,
     task: TaskName = None,
     root: Root = None,
+    size: Size = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
@@ -50,9 +51,9 @@ def import_(
     with speaking(json) as output:
         if out is None:
             raise OptionError("say where to write the run, for example --out runs/mine")
-        if data is None and (target is not None or root is not None):
-            raise OptionError("--target and --root say how to read --data: give it too")
-        loaded = None if data is None else load_data(data, target=target, task=task, root=root)
+        if data is None and any(given is not None for given in (target, root, size)):
+            raise OptionError("--target, --root and --size say how to read --data: give it too")
+        loaded = None if data is None else load_data(data, target=target, task=task, root=root, size=size)
         run = import_members(
             [*(members or ()), *(files or ())],
             out,

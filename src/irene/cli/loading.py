@@ -13,14 +13,22 @@ from irene.evaluation.banks import as_run_expects, like_training
 from irene.run import Run
 
 
-def load_data(spec: str, *, target: str | None, task: str | None, root: Path | None, like: Like | None = None) -> Data:
+def load_data(
+    spec: str,
+    *,
+    target: str | None,
+    task: str | None,
+    root: Path | None,
+    size: int | None = None,
+    like: Like | None = None,
+) -> Data:
     """The data set the flags name.
 
     The test samples of a source that comes without any are cut by a fixed seed and not by --seed, so that runs
     of different seeds are about the same test samples.
     """
     given: dict[str, Any] = {"task": task}  # `load` says what a task may be
-    return load(spec, target=target, root=root, like=like, **given)
+    return load(spec, target=target, root=root, size=size, like=like, **given)
 
 
 def refuse_alone(target: str | None, task: str | None, root: Path | None) -> None:

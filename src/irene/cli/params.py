@@ -61,6 +61,14 @@ Root = Annotated[
     Path | None,
     typer.Option(help="The folder that holds the CIFAR files; IRENE_DATA or ./data by default.", rich_help_panel=DATA),
 ]
+Size = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PIXELS",
+        help="Resize the images of a folder to this many pixels square; by default to the size that most have.",
+        rich_help_panel=DATA,
+    ),
+]
 Heldout = Annotated[
     str | None,
     typer.Option(

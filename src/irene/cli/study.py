@@ -26,7 +26,7 @@ from irene.cli.experiment import (
     tell,
 )
 from irene.cli.output import Output, speaking, typed
-from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
+from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Size, Source, Target, TaskName
 
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
@@ -46,6 +46,7 @@ def study(
     target: Target = None,
     task: TaskName = None,
     root: Root = None,
+    size: Size = None,
     heldout: Heldout = None,
     members: Annotated[
         int | None,
@@ -79,6 +80,7 @@ def study(
         target=target,
         task=task,
         root=root,
+        size=size,
         heldout=heldout,
         backbone=backbone,
         backbones=backbones,

@@ -14,6 +14,7 @@ from irene.evaluation.table_files import cells, heads
 from irene.numbers import milliseconds, plain, si
 
 _CLASSES = {"accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}
+_GAP = 3  # between columns
 _VALUES = {"rmse": "RMSE", "mae": "MAE", "r2": "R2"}
 
 
@@ -34,18 +35,36 @@ def comparison(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Group:
     return _titled(title, table)
 
 
-def compared(table: Comparison) -> Table:
-    """The table of a comparison, the best of each column in bold."""
-    shown = _table()
-    for index, head in enumerate(heads(table)):
-        shown.add_column(Text(head), justify="right" if index else "left", no_wrap=True)
+def compared(table: Comparison, *, width: int) -> list[Table]:
+    """The table of a comparison, the best of each column in bold; columns beyond this width go on below."""
+    rows = [[Text(head) for head in heads(table)]]
     for row in table.rows:
-        shown.add_row(
-            *(
+        rows.append(
+            [
                 Text.assemble((cell.text, "bold green" if cell.best else ""), f" ±{cell.spread}" if cell.spread else "")
                 for cell in cells(table, row)
-            )
+            ]
         )
+    names, *others = ([row[index] for row in rows] for index in range(len(rows[0])))
+    parts = [[names]]
+    for column in others:
+        if len(parts[-1]) > 1 and sum(map(_wide, (*parts[-1], column))) - _GAP > width:
+            parts.append([names])
+        parts[-1].append(column)
+    return [_of_columns(part) for part in parts]
+
+
+def _wide(column: Sequence[Text]) -> int:
+    return max(text.cell_len for text in column) + _GAP
+
+
+def _of_columns(columns: Sequence[Sequence[Text]]) -> Table:
+    """A table of columns, each with its head first."""
+    shown = _table()
+    for index, column in enumerate(columns):
+        shown.add_column(column[0], justify="right" if index else "left", no_wrap=True)
+    for row in zip(*(column[1:] for column in columns), strict=True):
+        shown.add_row(*row)
     return shown
 
 
@@ -76,7 +95,7 @@ def pairs(rows: Sequence[tuple[str, str]], *, title: str = "") -> Group:
 
 
 def _table() -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    return Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
 
 
 def _titled(title: str, table: Table) -> Group:

@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from irene.cli.output import speaking, typed
-from irene.cli.params import ENSEMBLE, LOOP, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
+from irene.cli.params import (
+    ENSEMBLE,
+    LOOP,
+    Backbone,
+    Backbones,
+    Device,
+    Heldout,
+    Json,
+    Root,
+    Size,
+    Source,
+    Target,
+    TaskName,
+)
 
 METHOD = "Options of the method"
 
@@ -34,6 +47,7 @@ def train(
     target: Target = None,
     task: TaskName = None,
     root: Root = None,
+    size: Size = None,
     heldout: Heldout = None,
     members: Annotated[
         int | None, typer.Option(help="How many members; 3 by default.", rich_help_panel=ENSEMBLE)
@@ -177,6 +191,7 @@ def train(
         target=target,
         task=task,
         root=root,
+        size=size,
         heldout=heldout,
         members=members,
         backbone=backbone,

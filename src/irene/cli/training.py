@@ -47,6 +47,7 @@ class Flags:
     target: str | None
     task: str | None
     root: Path | None
+    size: int | None
     heldout: str | None
     members: int | None
     backbone: str | None
@@ -71,7 +72,7 @@ def run_training(
     if resume and flags.out is None:
         raise OptionError("--resume needs the directory of the interrupted run: give --out")
     out = flags.out or default_out(flags.method, spec, flags.seed)
-    data = load_data(spec, target=flags.target, task=flags.task, root=flags.root)
+    data = load_data(spec, target=flags.target, task=flags.task, root=flags.root, size=flags.size)
     with nothing_left_of(out):
         try:
             run = train_run(

@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from irene.cli.output import speaking
-from irene.cli.params import ENSEMBLE, LOOP, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
+from irene.cli.params import (
+    ENSEMBLE,
+    LOOP,
+    Backbone,
+    Backbones,
+    Device,
+    Heldout,
+    Json,
+    Root,
+    Size,
+    Source,
+    Target,
+    TaskName,
+)
 
 SEARCH = "Search"
 
@@ -18,6 +31,7 @@ def tune(
     target: Target = None,
     task: TaskName = None,
     root: Root = None,
+    size: Size = None,
     heldout: Heldout = None,
     trials: Annotated[int, typer.Option(help="How many settings are tried in all.", rich_help_panel=SEARCH)] = 24,
     workers: Annotated[int, typer.Option(help="Trials side by side, a process each.", rich_help_panel=SEARCH)] = 1,
@@ -91,6 +105,7 @@ def tune(
         target=target,
         task=task,
         root=root,
+        size=size,
         heldout=heldout,
         members=members,
         backbone=backbone,

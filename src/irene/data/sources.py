@@ -24,7 +24,7 @@ SOURCES: dict[str, str] = {
     "diabetes": "442 patients, 10 measurements, regression; bundled",
     "cifar10": "60,000 colour images, 32 x 32, 10 classes; files below --root, IRENE_DATA or ./data",
     "cifar100": "60,000 colour images, 32 x 32, 100 classes; files below --root, IRENE_DATA or ./data",
-    "folder:PATH": "images in one sub-folder per class, or in train and test folders of such",
+    "folder:PATH": "images in one sub-folder per class, or in train and test folders of such, all in one --size",
     "npz:PATH": "numpy arrays x and y, or x_train, y_train, x_test and y_test",
     "csv:PATH": "a table with a line of column names; --target names the column to predict",
 }
@@ -87,7 +87,9 @@ def _load_named(spec: str, given: dict[str, Any], root: str | Path | None, seed:
             return from_npz(path, seed=seed, task=given.get("task"), like=like)
         return from_csv(path, seed=seed, target=given.get("target"), task=given.get("task"), like=like)
     if spec not in SOURCES or ":" in spec:
-        raise OptionError(f"unknown data {spec!r}: expected one of {', '.join(SOURCES)}")
+        own = "folder" if Path(spec).is_dir() else Path(spec).suffix.removeprefix(".")
+        meant = f"did you mean {own}:{spec}? " if spec and own in _OPTIONS_OF and Path(spec).exists() else ""
+        raise OptionError(f"unknown data {spec!r}: {meant}expected one of {', '.join(SOURCES)}")
     _refuse(given, spec, ())
     if spec == "digits":
         return digits()

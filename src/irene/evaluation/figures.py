@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import ArrayLike
 
-from irene.pictures import COLOURS, INK, WIDTH, in_plain_numbers, styled
+from irene.pictures import COLOURS, INK, WIDTH, logarithmic, styled
 
 BINS = 10
 FEWEST = 5  # samples that a bin needs to say something
@@ -152,11 +152,11 @@ def learning_curves(runs: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure
 def _learning_panel(axes: Axes, name: str, stages: Mapping[str, Sequence[float]]) -> None:
     for index, (stage, losses) in enumerate(stages.items()):
         colour = COLOURS[index % len(COLOURS)]
-        axes.plot(range(1, len(losses) + 1), losses, color=colour, lw=1.3, label=stage)
+        mark = "o" if len(losses) == 1 else None  # no line, which could be seen
+        axes.plot(range(1, len(losses) + 1), losses, color=colour, lw=1.3, marker=mark, ms=4, label=stage)
     axes.set_title(name)
-    axes.set_yscale("log")
-    in_plain_numbers(axes.yaxis)
+    logarithmic(axes)
     axes.set_xlabel("epoch")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5, min_n_ticks=1))
     if 0 < len(stages) <= 4:
         axes.legend(fontsize=8, loc="upper right", handlelength=1.2)

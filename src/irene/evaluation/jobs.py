@@ -26,6 +26,7 @@ class Source:
     target: str | None = None
     task: Task | None = None
     root: Path | None = None
+    size: int | None = None
 
     def load(self) -> Data:
         return _load(self)
@@ -33,7 +34,7 @@ class Source:
 
 @lru_cache(maxsize=1)
 def _load(source: Source) -> Data:
-    return load(source.spec, target=source.target, task=source.task, root=source.root)
+    return load(source.spec, target=source.target, task=source.task, root=source.root, size=source.size)
 
 
 def loaded(data: Source | Data) -> Data:

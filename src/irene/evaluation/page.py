@@ -18,7 +18,7 @@ CSS = """
   :root { --page: #14171c; --ink: #e5e8ed; --soft: #9aa3b2; --line: #2c323b; --wash: #1c2027; }
 }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 2.5rem 1.25rem 4rem; max-width: 54rem; background: var(--page); color: var(--ink);
+body { margin: 0 auto; padding: 2.5rem 1.25rem 4rem; max-width: 58rem; background: var(--page); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 h1 { margin: 0 0 .5rem; font-size: 1.1rem; font-weight: 600; color: var(--soft); }
 h2 { margin: 2.75rem 0 .4rem; font-size: 1.15rem; }
@@ -31,8 +31,8 @@ th { text-align: right; font-weight: 600; color: var(--soft); padding: .35rem .6
   border-bottom: 1px solid var(--line); }
 td { text-align: right; padding: .45rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
-figure { margin: .8rem 0 0; }
-figure svg { width: 100%; height: auto; display: block; }
+figure { margin: .8rem 0 0; overflow-x: auto; }
+figure svg { width: 100%; min-width: 36rem; height: auto; display: block; }
 details { border: 1px solid var(--line); border-radius: .5rem; background: var(--wash); margin: .6rem 0;
   padding: .6rem .9rem; }
 summary { cursor: pointer; font-weight: 600; }

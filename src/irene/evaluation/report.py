@@ -14,11 +14,11 @@ from irene.evaluation.facts import facts, learning
 from irene.evaluation.figures import Series
 from irene.evaluation.page import Page
 from irene.evaluation.table import gain, refuse_twice
-from irene.evaluation.table_files import written_gain
+from irene.evaluation.table_files import written_gain, written_utility
 from irene.evaluation.utility import utility
 from irene.files import check_writable, write_atomically
 from irene.halting.policies import Margin
-from irene.numbers import milliseconds, plain, si
+from irene.numbers import milliseconds, si
 from irene.pictures import COLOURS
 from irene.run import Run
 
@@ -117,7 +117,7 @@ def _table(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) 
             shown[1:1] = [f"{values['rmse']:.4g}", f"{values['mae']:.4g}", f"{values['r2']:.3f}"]
         if compared:
             rival = _rival(one, evaluations)
-            shown += [written_gain(gain([one], [rival]) if rival else None), plain(utility([one], kinds))]
+            shown += [written_gain(gain([one], [rival]) if rival else None), written_utility(utility([one], kinds))]
         rows.append(shown)
     page.table(("run", *quality, "members", "FLOPs", "ms", *last), rows)
     sizes = " and ".join(sorted({f"{len(one.bank):,}" for one in evaluations}))

@@ -47,7 +47,7 @@ def cells(table: Table, row: Row) -> list[Cell]:
     for name in table.columns:
         best = row.name in table.best(name)
         if name == "utility":
-            shown.append(Cell(_utility(row.utility), best=best))
+            shown.append(Cell(written_utility(row.utility), best=best))
         else:
             shown.append(_cell(name, row.figures[name], best))
     return [*shown, Cell(written_gain(row.gain))]
@@ -151,7 +151,8 @@ def _formats(name: str) -> Callable[[float], str]:
     return (lambda value: f"{value:.3f}") if name in ("nll", "ece", "r2") else (lambda value: f"{value:.3g}")
 
 
-def _utility(value: float) -> str:
+def written_utility(value: float) -> str:
+    """A utility in two decimals, a dash where there is none."""
     return f"{value:.2f}" if abs(value) < 1000 else plain(value)
 
 

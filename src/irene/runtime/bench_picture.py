@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from irene.pictures import COLOURS, INK, WIDTH, in_plain_numbers, styled
+from irene.pictures import COLOURS, INK, WIDTH, logarithmic, styled
 from irene.runtime.bench import Row
 
 MODES = {
@@ -29,8 +29,7 @@ def bench_picture(rows: Sequence[Row]) -> Figure:
         _panel(speed, [row for row in rows if row["backend"] == backend], "images_per_s", MODES)
         _panel(ratio, [row for row in rows if row["backend"] == backend], "ratio", ("plain", "engine", "stream"))
         speed.set_title(f"{backend}: samples a second")
-        speed.set_yscale("log")
-        in_plain_numbers(speed.yaxis, "{:,.12g}".format)
+        logarithmic(speed, "{:,.12g}".format)
         ratio.set_title(f"{backend}: speed-up / limit")
         ratio.axhline(1, color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)))
         ratio.set_ylim(0, None)

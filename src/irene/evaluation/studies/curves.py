@@ -13,7 +13,7 @@ from irene.errors import RunError
 from irene.evaluation.experiment import Variant
 from irene.evaluation.studies.study import Data, Own, Study
 from irene.evaluation.table import Spread
-from irene.pictures import COLOURS, WIDTH, in_plain_numbers, styled
+from irene.pictures import COLOURS, WIDTH, logarithmic, styled
 from irene.run import Run
 
 TERMS = {
@@ -63,8 +63,7 @@ def draw(data: Data) -> Figure:
     for axes, (term, members) in zip(panels, terms.items(), strict=False):
         _panel(axes, TERMS[term], members)
         if term == "base":
-            axes.set_yscale("log")
-            in_plain_numbers(axes.yaxis)
+            logarithmic(axes)
     for axes in panels[len(terms) :]:
         axes.set_visible(False)
     title = "mean ± deviation\nover seeds" if len(data["runs"]) > 1 else None

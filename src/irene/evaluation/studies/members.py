@@ -17,7 +17,7 @@ from irene.evaluation.studies.study import Data, Own, Study, about, of_method
 from irene.evaluation.table import Spread
 from irene.halting.policies import Never
 from irene.halting.quality import quality
-from irene.pictures import COLOURS, INK, WIDTH, in_plain_numbers, styled
+from irene.pictures import COLOURS, INK, WIDTH, logarithmic, styled
 from irene.run import Run
 
 
@@ -109,14 +109,14 @@ def _draw_smallest(axes: Axes, data: Data) -> None:
     bars = axes.bar(names, shares, color=colours, width=0.66)
     size = 8 if len(names) < 8 else 6.5  # of text over a bar, which is as narrow as there are many
     axes.bar_label(bars, [f"{share:.2%}" if share else "" for share in shares], color=INK, fontsize=size, padding=2)
-    axes.set_yscale("log")  # nearly all samples need one member: the others would not be seen
+    # Nearly all samples need one member: on a linear axis the others would not be seen.
+    logarithmic(axes, lambda share: f"{100 * share:g}%")
     lowest = min(share for share in shares if share > 0) / 2
     axes.set_ylim(bottom=lowest, top=3)
     for place, share in enumerate(shares):
         if not share:  # no bar, which a label could be put on
             at = (place, lowest)
             axes.annotate("none", at, (0, 3), textcoords="offset points", ha="center", color=INK, fontsize=size)
-    in_plain_numbers(axes.yaxis, lambda share: f"{100 * share:g}%")
     axes.grid(axis="x", visible=False)
     axes.set_xlabel("members until the answer is right")
     axes.set_ylabel("share of samples, log scale")

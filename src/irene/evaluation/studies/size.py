@@ -20,7 +20,7 @@ from irene.evaluation.studies.study import Data, Own, Study, about, of_method
 from irene.evaluation.table import Spread
 from irene.evaluation.utility import REFERENCE_MEMBERS, prefix_accuracy
 from irene.halting.policies import Confidence
-from irene.pictures import COLOURS, INK, WIDTH, in_plain_numbers, styled
+from irene.pictures import COLOURS, INK, WIDTH, logarithmic, styled
 from irene.run import Run
 from irene.training.methods.woc import choose_threshold
 from irene.types import Task
@@ -117,8 +117,7 @@ def draw(data: Data) -> Figure:
     left.yaxis.set_major_formatter(PercentFormatter(1.0))
     right.axhline(1, color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)))
     right.set_ylabel(f"utility, log scale from {LEAST:g} or less")
-    right.set_yscale("log")
-    in_plain_numbers(right.yaxis)
+    logarithmic(right)
     for axes in (left, right):
         axes.set_xlabel("members")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

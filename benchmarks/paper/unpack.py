@@ -16,11 +16,11 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import tarfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from training.packing import networks_of, weight_files
+from training.tars import extract
 
 from irene.files import sha256_of, write_json
 from irene.run import Run
@@ -33,9 +33,7 @@ def unpack(tars: Sequence[Path], into: Path) -> list[Run]:
     into.mkdir(parents=True, exist_ok=True)
     names: dict[str, None] = {}
     for path in tars:
-        with tarfile.open(path) as tar:
-            tar.extractall(into, filter="data")
-            names |= dict.fromkeys(name.partition("/")[0] for name in tar.getnames())
+        names |= dict.fromkeys(name.partition("/")[0] for name in extract(path, into))
     return [whole(into / name) for name in names]
 
 

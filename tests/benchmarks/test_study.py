@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import tarfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -25,6 +24,7 @@ from replay.answers import Answers
 from replay.kept import Kept
 from replay.packed import Packed, Setting, Study, common_seeds
 from training.packing import pack
+from training.tars import extract
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
@@ -126,8 +126,7 @@ def study(
     ]
     for run in runs:
         for path in pack(run, folder / "packs"):
-            with tarfile.open(path) as tar:
-                tar.extractall(folder / "unpacked", filter="data")
+            extract(path, folder / "unpacked")
     return Study.read(folder / "unpacked")
 
 

@@ -101,7 +101,7 @@ class Loop:
         self.recorder.drop_after(stage, first)
         good: dict[str, Any] | None = None  # where the training stood after the last epoch without NaN
         saved = time.monotonic()
-        with self.recorder.stage(stage, options.epochs, first) as progress:
+        with self.recorder.stage(stage, options.epochs, first) as record:
             for epoch in range(first, options.epochs):
                 started = time.monotonic()
                 torch.manual_seed(derive_seed(self.seed, stage, epoch, "draws"))
@@ -124,7 +124,7 @@ class Loop:
                 if self.world.leads:
                     figures["seconds"] = time.monotonic() - started
                     # Before the checkpoint: a line too many is dropped on resume, a missing one is never written.
-                    progress.epoch(epoch, {**figures, **objective.figures()})
+                    record(epoch, {**figures, **objective.figures()})
                     good = copy.deepcopy({"epoch": epoch + 1, **stepper.state()})
                     if time.monotonic() - saved >= self.checkpoint_seconds and epoch + 1 < options.epochs:
                         self.checkpoints.save(stage, good)

@@ -36,7 +36,7 @@ class Training:
     loop: Loop
     loop_options: LoopOptions
     options: Any
-    note: Callable[[str], None]  # tells the user something and keeps it in run.json
+    notes: list[str] = field(default_factory=list)  # what run.json is to keep of what the user was told
     _costs: dict[MemberSpec, Cost] = field(default_factory=dict, init=False)
 
     @property
@@ -53,6 +53,11 @@ class Training:
         if self.task == "classification":
             return None
         return losses.error_unit(self.splits.train.targets).to(self.device)
+
+    def note(self, text: str) -> None:
+        """Tell the user something, and keep it for run.json."""
+        self.notes.append(text)
+        self.loop.recorder.console.print(text)
 
     def new_member(self, index: int, *, heads: int = 1, name: str = "member") -> Member:
         """A fresh member number `index` (from 0), with the weights its seed gives."""

@@ -95,18 +95,12 @@ def train(
         if run.finished:
             return run
         checkpoints = Checkpoints(run.path / "stages")
-        notes: list[str] = []
         with _nothing_left_of_a_mistake(run, checkpoints, here):
             recorder = Recorder(
                 run.path / "metrics.jsonl" if here.leads else None,
                 console=console if here.leads else None,
                 tensorboard=run.path / "tensorboard" if tensorboard and here.leads else None,
             )
-
-            def note(text: str) -> None:
-                notes.append(text)
-                recorder.console.print(text)
-
             training = Training(
                 splits=plan.splits,
                 backbones=plan.backbones,
@@ -122,12 +116,11 @@ def train(
                 ),
                 loop_options=loop,
                 options=plan.own,
-                note=note,
             )
             with closing(recorder):
                 trained = plan.method.train(training)
         if here.leads:
-            _finish(run, training, trained, notes, checkpoints.seconds)
+            _finish(run, training, trained, checkpoints.seconds)
         here.wait()
         return run if here.leads else Run.open(run.path)
 
@@ -260,7 +253,7 @@ def _check_same(run: Run, about: dict[str, Any]) -> None:
             )
 
 
-def _finish(run: Run, training: Training, trained: Trained, notes: list[str], seconds: float) -> None:
+def _finish(run: Run, training: Training, trained: Trained, seconds: float) -> None:
     """Write members, policy, banks and figures; the run is finished once its manifest says so."""
     run.manifest["members"] = []  # an attempt that was killed while finishing may have left some
     costs = tuple(training.cost(member) for member in trained.members)
@@ -279,7 +272,7 @@ def _finish(run: Run, training: Training, trained: Trained, notes: list[str], se
             bank = make_bank(training, trained, samples, costs, name)
             run.save_bank(name, bank)
             figures[name] = figures_of(bank.replay(policy, aggregation), bank.targets, costs, run.gate_cost)
-    run.write(status="finished", figures=figures, notes=notes, seconds=round(seconds, 3), **trained.facts)
+    run.write(status="finished", figures=figures, notes=training.notes, seconds=round(seconds, 3), **trained.facts)
     shutil.rmtree(run.path / "stages", ignore_errors=True)
 
 

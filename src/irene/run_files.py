@@ -40,11 +40,6 @@ def write_tensors(folder: Path, file: str, tensors: Mapping[str, Tensor]) -> dic
     return {"file": file, "sha256": save_tensors(folder / file, tensors)}
 
 
-def is_named(folder: Path, file: str) -> bool:
-    """Whether run.json, as it is now, names a file."""
-    return json.dumps(file) in (folder / "run.json").read_text()
-
-
 def write_point(folder: Path, point: OperatingPoint, file: str, tensors: str) -> dict[str, Any]:
     """Write a point as a file and one of its tensors; their entry in the manifest."""
     return {

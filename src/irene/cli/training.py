@@ -72,7 +72,7 @@ def run_training(
         raise OptionError("--resume needs the directory of the interrupted run: give --out")
     out = flags.out or default_out(flags.method, spec, flags.seed)
     data = load_data(spec, target=flags.target, task=flags.task, root=flags.root)
-    with nothing_left_of(out):
+    with removing_empty_folders(out):
         try:
             run = train_run(
                 flags.method,
@@ -161,8 +161,8 @@ def default_out(method: str, spec: str, seed: int) -> Path:
 
 
 @contextmanager
-def nothing_left_of(out: Path) -> Iterator[None]:
-    """Take the folders away again that were made for a run, when a mistake left them empty."""
+def removing_empty_folders(out: Path) -> Iterator[None]:
+    """Remove the folders that were made for a run if an error left them empty."""
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         yield

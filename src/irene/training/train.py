@@ -91,11 +91,11 @@ def train(
         raise OptionError(f"{method} does not train the members of {members_of.method}, so it cannot take them")
     taken = {**(taken or {}), **({} if members_of is None else stages_of(members_of, plan.about))}
     here = world(device)
-    with _begun(Path(out), plan.about, resume, here) as run:
+    with _run_to_train(Path(out), plan.about, resume, here) as run:
         if run.finished:
             return run
         checkpoints = Checkpoints(run.path / "stages")
-        with _nothing_left_of_a_mistake(run, checkpoints, here):
+        with _removed_if_refused(run, checkpoints, here):
             recorder = Recorder(
                 run.path / "metrics.jsonl" if here.leads else None,
                 console=console if here.leads else None,
@@ -181,8 +181,8 @@ def _backbones(options: TrainOptions, method: Method, shape: tuple[int, ...]) ->
 
 
 @contextmanager
-def _begun(path: Path, about: dict[str, Any], resume: bool, here: World) -> Iterator[Run]:
-    """The run to train, begun now or before; no other training may write it until the block ends.
+def _run_to_train(path: Path, about: dict[str, Any], resume: bool, here: World) -> Iterator[Run]:
+    """The run to train, new or taken up again; until the block ends no other training can write to it.
 
     The leading process decides for all: what another one finds depends on when it looks.
     """
@@ -190,7 +190,7 @@ def _begun(path: Path, about: dict[str, Any], resume: bool, here: World) -> Iter
         refused: IreneError | None = None
         if here.leads:
             try:
-                _begin(path, about, resume, lock)
+                _create_or_check(path, about, resume, lock)
             except IreneError as error:
                 refused = error
         told = here.told(None if refused is None else str(refused))
@@ -201,9 +201,9 @@ def _begun(path: Path, about: dict[str, Any], resume: bool, here: World) -> Iter
         yield run
 
 
-def _begin(path: Path, about: dict[str, Any], resume: bool, lock: ExitStack) -> None:
-    """See that there is a run to train, locked unless it is finished."""
-    run = _found(path, about, resume)
+def _create_or_check(path: Path, about: dict[str, Any], resume: bool, lock: ExitStack) -> None:
+    """Create the run, or check the one that is there, and lock it unless it is finished."""
+    run = _existing_run(path, about, resume)
     if run is not None and run.finished:
         return
     path.mkdir(parents=True, exist_ok=True)
@@ -211,13 +211,13 @@ def _begin(path: Path, about: dict[str, Any], resume: bool, lock: ExitStack) -> 
         raise RunError(
             f"{path}: another process is training this run; wait until it has ended, or give another folder (--out)"
         )
-    if _found(path, about, resume) is not None:
+    if _existing_run(path, about, resume) is not None:
         return
     Run.create(path, {**as_json(about), "environment": {**environment(), "commit": _git_commit()}})
 
 
-def _found(path: Path, about: dict[str, Any], resume: bool) -> Run | None:
-    """The run that is there to go on with; None where there is room for a new one."""
+def _existing_run(path: Path, about: dict[str, Any], resume: bool) -> Run | None:
+    """The run in the folder if this training may go on with it; None if the folder is free."""
     if not (path / "run.json").exists():
         check_free(path)
         return None
@@ -229,8 +229,8 @@ def _found(path: Path, about: dict[str, Any], resume: bool) -> Run | None:
 
 
 @contextmanager
-def _nothing_left_of_a_mistake(run: Run, checkpoints: Checkpoints, here: World) -> Iterator[None]:
-    """Take the run away again where a mistake shows before anything is trained; else keep how long it has taken."""
+def _removed_if_refused(run: Run, checkpoints: Checkpoints, here: World) -> Iterator[None]:
+    """Remove the run if the training is refused before it starts; if it stops later, keep how long it has taken."""
     try:
         yield
     except BaseException as error:

@@ -13,7 +13,7 @@ from torch import Tensor
 from irene.bank import Bank
 from irene.calibration.drift import Drift, check_drift
 from irene.cli.inputs import find_files, read_rows
-from irene.cli.loading import load_for
+from irene.cli.loading import Reading, load_for
 from irene.cli.output import Output, command
 from irene.cli.tables import pairs
 from irene.data import Loader
@@ -31,11 +31,9 @@ def check(
     run: Run,
     name: str,
     data: Sequence[str],
+    how: Reading,
     *,
     device: torch.device,
-    target: str | None,
-    task: str | None,
-    root: Path | None,
     warn: Callable[[str], None],
 ) -> Drift:
     """Compare what an operating point does on data with what it did when it was calibrated."""
@@ -46,7 +44,7 @@ def check(
     cascade = run.cascade(device, point=name)
     parts = []
     for one in data:
-        for inputs in _inputs(run, name, one, device, target=target, task=task, root=root, warn=warn):
+        for inputs in _inputs(run, name, one, how, device=device, warn=warn):
             parts.append(cascade.predict(inputs.to(device)))
     if not parts:
         raise DataError(f"{', '.join(data)}: holds no samples to check")
@@ -82,15 +80,7 @@ def _outputs(run: Run, path: Path) -> Bank:
 
 
 def _inputs(
-    run: Run,
-    name: str,
-    one: str,
-    device: torch.device,
-    *,
-    target: str | None,
-    task: str | None,
-    root: Path | None,
-    warn: Callable[[str], None],
+    run: Run, name: str, one: str, how: Reading, *, device: torch.device, warn: Callable[[str], None]
 ) -> Iterator[Tensor]:
     path = Path(one)
     if path.exists() or (":" not in one and path.suffix):
@@ -98,7 +88,7 @@ def _inputs(
         for rows in read_rows(find_files([path], about), about, batch_size=BATCH, warn=warn):
             yield rows.inputs
         return
-    loaded = load_for(run, one, target=target, task=task, root=root, warn=warn)
+    loaded = load_for(run, one, how, warn=warn)
     for samples in unseen_samples(run, loaded, name)[1]:
         for batch in Loader(samples, batch_size=BATCH, device=device, shuffle=False).epoch(0):
             yield batch.inputs

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from irene.cli import options as given_options
-from irene.cli.loading import load_data
+from irene.cli.loading import Reading, load_data
 from irene.cli.output import Output, leads
 from irene.cli.tables import comparison
 from irene.errors import IreneError, OptionError
@@ -44,9 +44,7 @@ class Flags:
 
     method: str
     data: str | None
-    target: str | None
-    task: str | None
-    root: Path | None
+    reading: Reading
     heldout: str | None
     members: int | None
     backbone: str | None
@@ -71,7 +69,7 @@ def run_training(
     if resume and flags.out is None:
         raise OptionError("--resume needs the directory of the interrupted run: give --out")
     out = flags.out or default_out(flags.method, spec, flags.seed)
-    data = load_data(spec, target=flags.target, task=flags.task, root=flags.root)
+    data = load_data(spec, flags.reading)
     with removing_empty_folders(out):
         try:
             run = train_run(

@@ -25,7 +25,7 @@ def run_search(flags: Flags, *, trials: int, workers: int, validation: str | Non
     method = find_method(flags.method)
     own = method_options(method, flags)
     return tune(
-        load_data(spec, target=flags.target, task=flags.task, root=flags.root),
+        load_data(spec, flags.reading),
         flags.out,
         options=TuneOptions(trials=trials, workers=workers, validation=share_or_count(validation, "--validation")),
         train=train_options(method, flags),
@@ -73,9 +73,7 @@ def train_command(flags: Flags, tuned: Tuned) -> str:
     names = {"optimizer.kind": "optimizer", "optimizer.lr": "lr"}
     given: dict[str, object] = {
         "data": flags.data,
-        "target": flags.target,
-        "task": flags.task,
-        "root": flags.root,
+        **vars(flags.reading),
         "heldout": flags.heldout,
         "members": flags.members,
         "backbone": flags.backbone,

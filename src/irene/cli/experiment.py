@@ -91,15 +91,11 @@ def make_experiment(flags: Flags, console: Console) -> Experiment:
     described: dict[str, Any] = {"task": flags.task}  # `load` says what a task may be
     source = Source(spec=flags.data, target=flags.target, root=flags.root, **described)
     loop = default_loop(source.load())
-    given = {
-        name: (flag, str(value))
-        for name, flag, value in (
-            ("epochs", "--epochs", flags.epochs),
-            ("batch_size", "--batch-size", flags.batch_size),
-            ("optimizer.lr", "--lr", flags.lr),
-            ("compile", "--compile", flags.compile or None),
-        )
-        if value is not None
+    asked = {
+        "epochs": flags.epochs,
+        "batch_size": flags.batch_size,
+        "optimizer.lr": flags.lr,
+        "compile": flags.compile or None,
     }
     return Experiment(
         data=source,
@@ -108,7 +104,7 @@ def make_experiment(flags: Flags, console: Console) -> Experiment:
         backbones=backbones,
         heldout=given_options.share_or_count(flags.heldout),
         device=flags.device,
-        loop=given_options.apply(loop, given, "the training of a member"),
+        loop=given_options.apply(loop, given_options.given(asked), "the training of a member"),
         workers=flags.workers,
         ray=flags.ray,
         console=console,

@@ -26,16 +26,6 @@ from irene.training.train import train as train_run
 
 ADAM_LR = 1e-3  # sgd's default of 0.1 would blow Adam up
 PAPER_LOOP = LoopOptions(epochs=200, batch_size=128, optimizer=OptimizerOptions(schedule=Schedule(kind="multistep")))
-_FLAGS = {  # of the options whose flag is not their name
-    "optimizer.kind": "--optimizer",
-    "optimizer.lr": "--lr",
-    "optimizer.weight_decay": "--weight-decay",
-    "optimizer.schedule.kind": "--schedule",
-    "loss_weights.ensemble": "--ensemble-weight",
-    "loss_weights.cost": "--cost-weight",
-    "loss_weights.rank": "--rank-weight",
-    "loss_weights.discrepancy": "--discrepancy-weight",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +92,7 @@ def data_spec(flags: Flags) -> str:
 
 def method_options(method: Method, flags: Flags) -> Any:
     """The method's own options, from its flags and from --set."""
-    given = _given(flags.own)
+    given = given_options.given(flags.own)
     for name, text in given_options.settings(flags.settings).items():
         given[name] = (f"--set {name}", text)
     return given_options.apply(method.options(), given, method.name)
@@ -111,20 +101,11 @@ def method_options(method: Method, flags: Flags) -> Any:
 def loop_options(flags: Flags, own: Any) -> LoopOptions:
     """How each member is trained: as the paper does where the method's own options say so, with what was given."""
     base = PAPER_LOOP if getattr(own, "recipe", None) == "paper" else LoopOptions()
-    given = _given(flags.loop)
+    given = given_options.given(flags.loop)
     if flags.loop["optimizer.kind"] == "adam":
         given.setdefault("optimizer.lr", ("--lr", str(ADAM_LR)))
     options: LoopOptions = given_options.apply(base, given, "the training of a member")
     return options
-
-
-def _given(flags: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """The flags that were given: from the option's name to the flag and its text."""
-    return {
-        name: (_FLAGS.get(name, f"--{name.replace('_', '-')}"), str(value))
-        for name, value in flags.items()
-        if value is not None
-    }
 
 
 def train_options(method: Method, flags: Flags) -> TrainOptions:

@@ -7,7 +7,7 @@ import shlex
 from rich.console import Console
 
 from irene.cli.loading import load_data
-from irene.cli.options import share_or_count
+from irene.cli.options import given, share_or_count
 from irene.cli.output import Output
 from irene.cli.tables import pairs
 from irene.cli.training import Flags, data_spec, loop_options, method_options, train_options
@@ -70,8 +70,7 @@ def show_tuned(flags: Flags, tuned: Tuned, output: Output) -> None:
 
 def train_command(flags: Flags, tuned: Tuned) -> str:
     """The command that trains with what was found, on all training samples."""
-    names = {"optimizer.kind": "optimizer", "optimizer.lr": "lr"}
-    given: dict[str, object] = {
+    asked: dict[str, object] = {
         "data": flags.data,
         **vars(flags.reading),
         "heldout": flags.heldout,
@@ -79,12 +78,12 @@ def train_command(flags: Flags, tuned: Tuned) -> str:
         "backbone": flags.backbone,
         "backbones": flags.backbones,
         "seed": flags.seed,
-        **{names.get(name, name.replace("_", "-")): value for name, value in flags.loop.items()},
-        **{name.replace("_", "-"): value for name, value in flags.own.items()},
+        **flags.loop,
+        **flags.own,
     }
     words = ["irene", "train", "irene"]
-    for name, value in given.items():
-        words += [f"--{name}", str(value)] if value is not None else []
+    for flag, text in given(asked).values():
+        words += [flag, text]
     for setting in (*flags.settings, *(f"{name}={value:.4g}" for name, value in tuned.parameters.items())):
         words += ["--set", setting]
     return shlex.join(words)

@@ -25,7 +25,7 @@ from irene.cli.experiment import (
     refuse_training,
     tell,
 )
-from irene.cli.output import Output, speaking, typed
+from irene.cli.output import Output, say, speaking, typed
 from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Source, Target, TaskName
 from irene.errors import OptionError
 
@@ -148,7 +148,7 @@ def _trained(flags: Flags, methods: str | None, members: int | None, reference: 
     }
     _show(found.table, output, value)
     tell(found.done, output)
-    output.console.print(f"table and runs are in {experiment.out}", markup=False, highlight=False, soft_wrap=True)
+    say(output.console, f"table and runs are in {experiment.out}")
     if found.done.lost():
         raise typer.Exit(FAILED)
 

@@ -14,7 +14,7 @@ from irene.bank import Bank
 from irene.calibration.drift import Drift, check_drift
 from irene.cli.inputs import find_files, read_rows
 from irene.cli.loading import Reading, load_for
-from irene.cli.output import Output, command
+from irene.cli.output import Output, command, say
 from irene.cli.tables import pairs
 from irene.data import Loader
 from irene.errors import DataError
@@ -67,7 +67,7 @@ def show_drift(run: Run, name: str, found: Drift, output: Output) -> None:
         screen.print(table)
         if found.recalibrate:
             hint = command("calibrate", run.path, "--name", name, "--data", "SPEC")
-            screen.print(f"\nwith labelled new samples: {hint} ...", markup=False, highlight=False, soft_wrap=True)
+            say(screen, f"\nwith labelled new samples: {hint} ...")
 
     output.result({"run": str(run.path), "point": name, **asdict(found)}, show)
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from irene.cli.output import Output, say
 from irene.cli.params import ENSEMBLE, LOOP
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from irene.cli.output import Output
     from irene.evaluation.experiment import Done, Experiment
 
 MACHINE = "Machine"
@@ -163,7 +163,7 @@ def refuse_training(flags: Flags, more: Mapping[str, object]) -> None:
 def tell(done: Done, output: Output) -> None:
     """Say which runs are missing, and why."""
     for name, reason in done.left_out().items():
-        output.console.print(f"{name} was left out: {reason}", markup=False, highlight=False, soft_wrap=True)
+        say(output.console, f"{name} was left out: {reason}")
     for name, reason in done.lost().items():
         words = f"{name} is missing: {reason}; the same command goes on with it"
-        output.console.print(words, markup=False, highlight=False, soft_wrap=True)
+        say(output.console, words)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from irene.cli.loading import Reading, load_data
-from irene.cli.output import Output
+from irene.cli.output import Output, say
 from irene.cli.tables import pairs
 from irene.data import Data, names
 from irene.errors import OptionError
@@ -73,6 +73,6 @@ def show_export(run: Run, out: Path, manifest: dict[str, Any], output: Output) -
         screen.print(pairs(rows, title=f"{run.path} in {out}"))
         line = f'python -c "from load_irene import load; print(load().points)"  # in {out}'
         words = f"\ntry it: {line}\nhow to use it: {out / 'README.md'}"
-        screen.print(words, markup=False, highlight=False, soft_wrap=True)
+        say(screen, words)
 
     output.result(value, show)

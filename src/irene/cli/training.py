@@ -13,7 +13,7 @@ from rich.console import Console
 
 from irene.cli import options as given_options
 from irene.cli.loading import Reading, load_data
-from irene.cli.output import Output, leads
+from irene.cli.output import Output, leads, say
 from irene.cli.tables import comparison
 from irene.errors import IreneError, OptionError
 from irene.run import Run
@@ -76,7 +76,7 @@ def run_training(
             )
         except KeyboardInterrupt:
             words = f"go on with the same command and --resume --out {shlex.quote(str(out))}"
-            console.print(words, markup=False, highlight=False, soft_wrap=True)
+            say(console, words)
             raise
     if leads() and "command" not in run.manifest:
         run.note_command(command)
@@ -173,6 +173,6 @@ def show_run(run: Run, output: Output) -> None:
     def show(screen: Console) -> None:
         if figures:
             screen.print(comparison(figures, title=f"{run.method} on {run.manifest['data']['data']}"))
-        screen.print(f"\nrun written to {run.path}", markup=False, highlight=False, soft_wrap=True)
+        say(screen, f"\nrun written to {run.path}")
 
     output.result(value, show)

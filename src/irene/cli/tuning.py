@@ -8,7 +8,7 @@ from rich.console import Console
 
 from irene.cli.loading import load_data
 from irene.cli.options import given, share_or_count
-from irene.cli.output import Output
+from irene.cli.output import Output, say
 from irene.cli.tables import pairs
 from irene.cli.training import Flags, data_spec, loop_options, method_options, train_options
 from irene.training.methods import find_method
@@ -63,7 +63,7 @@ def show_tuned(flags: Flags, tuned: Tuned, output: Output) -> None:
 
     def show(screen: Console) -> None:
         screen.print(table)
-        screen.print(f"\ntrain with it: {command}", markup=False, highlight=False, soft_wrap=True)
+        say(screen, f"\ntrain with it: {command}")
 
     output.result(value, show)
 

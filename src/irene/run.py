@@ -225,7 +225,7 @@ class Run:
         self.manifest["members"].append({**entry, "log": log, "cost": cost.to_dict()})
 
     def save_absent(self, costs: Sequence[Cost]) -> None:
-        """Add members of which there are outputs only, in the banks."""
+        """Add members that cannot be run, as the banks hold their outputs and nothing else is there."""
         self.manifest["members"] += [{"kind": "absent", "cost": cost.to_dict()} for cost in costs]
 
     def save_point(self, point: OperatingPoint) -> OperatingPoint:
@@ -254,7 +254,7 @@ class Run:
             now._to_remove |= {f"points/{Path(file).name}" for file in files}  # in the run, wherever they may lead
 
     def _check_point(self, point: OperatingPoint) -> None:
-        """Refuse a point of members that cannot be those of this run; which data it was calibrated on is free."""
+        """Refuse a point that cannot be of this run's members; it may have been calibrated on any data."""
         members, outputs = len(self.manifest["members"]), len(self.manifest["data"]["classes"])
         known = {"task": self.task, "members": members, "outputs": outputs}
         found = {**known, **point.data, "task": point.task}
@@ -269,7 +269,7 @@ class Run:
                 )
 
     def note_command(self, command: str) -> None:
-        """Write down the command that the run is of, unless one is there already."""
+        """Write down the command that made the run, unless one is there already."""
         with self._reopened() as now:
             now.manifest.setdefault("command", command)
 
@@ -304,7 +304,7 @@ class Run:
         }
 
     def write(self, **changes: Any) -> None:
-        """Change fields of the manifest and write it; what is no number is None, as in the file."""
+        """Change fields of the manifest and write it; NaN and infinity become None, as in the file."""
         self.manifest |= as_json(changes)
         write_json(self.path / "run.json", self.manifest)
         while self._to_remove:

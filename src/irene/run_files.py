@@ -18,7 +18,7 @@ from irene.tensor_files import save_tensors
 
 
 def check(folder: Path, file: str, sha256: str, remedy: str = "restore it or train the run again") -> Path:
-    """The path of a file that is there and as it was written."""
+    """The path of a file of the run, once it is known to be there and undamaged."""
     path = folder / file
     if not path.exists():
         raise RunError(f"{path}: missing, though run.json names it; {remedy}")

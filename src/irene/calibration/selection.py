@@ -123,7 +123,7 @@ def cross_validate(
     *,
     seed: int,
 ) -> list[Tensor]:
-    """(N,) for each policy: what the judge makes of each sample, from all policies' frontiers without its fold.
+    """(N,) for each policy: how `judge` rates each sample, with all policies fitted on the other folds.
 
     One that is fitted already is judged on the same folds as it is.
     """
@@ -137,7 +137,7 @@ def cross_validate(
 def held_out_frontiers(
     bank: Bank, candidates: Sequence[Fitted | Learner], average: Averaging, unit: CostUnit, *, seed: int
 ) -> Iterator[tuple[Tensor, list[Frontier]]]:
-    """For each fold (N,) which samples are of it, and each policy's frontier on them, fitted on the other ones."""
+    """For each fold (N,) which samples it has, and the frontier of each policy on them, fitted on the other folds."""
     fold_N = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed)) % FOLDS
     for fold in range(FOLDS):
         rest, left_out = bank.rows(fold_N != fold), bank.rows(fold_N == fold)
@@ -151,7 +151,7 @@ def quality_at_cost(curve: Frontier, cost: float) -> Tensor:
 
 
 def quality_at_costs(curves: Sequence[Frontier], asked: float | None) -> list[Tensor]:
-    """(N,) for each policy: quality averaged over costs, the same ones for all and within the reach of all.
+    """(N,) for each policy: quality averaged over some mean costs, the same for all, that all of them can reach.
 
     They lie around the cost asked for, else over all that can be reached with most at the cheap end.
     """

@@ -133,7 +133,7 @@ def own_options(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def refuse_training(flags: Flags, more: Mapping[str, object]) -> None:
-    """Options of a training have no meaning for runs that exist; `more` are those of a verb, by their flags."""
+    """Refuse flags of a training where runs that exist are given; `more` are those of a single verb."""
     from irene.errors import OptionError
 
     given = {

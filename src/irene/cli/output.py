@@ -37,7 +37,7 @@ def say(console: Console, words: str) -> None:
 
 
 class Output:
-    """The two voices of a verb. Whatever a library prints to stdout while the verb works goes to stderr."""
+    """Where a verb prints: its result to stdout, and all else to stderr, also what libraries print meanwhile."""
 
     def __init__(self, *, json_wanted: bool) -> None:
         self.json_wanted = json_wanted

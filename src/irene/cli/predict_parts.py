@@ -74,7 +74,7 @@ class Parts:
                 self._remove()
 
     def _go_on(self, lock: ExitStack) -> None:
-        """Take up what an interrupted call left; where that is no answer, begin."""
+        """Go on with what an interrupted call left, or begin if it left no answers."""
         record = self.folder / "done.json"
         if record.exists() and not _locked(self.folder, lock):
             raise self._busy()

@@ -99,7 +99,7 @@ def method_options(method: Method, flags: Flags) -> Any:
 
 
 def loop_options(flags: Flags, own: Any) -> LoopOptions:
-    """How each member is trained: as the paper does where the method's own options say so, with what was given."""
+    """How each member is trained: as flags say, else as in the paper if that is the recipe, else by default."""
     base = PAPER_LOOP if getattr(own, "recipe", None) == "paper" else LoopOptions()
     given = given_options.given(flags.loop)
     if flags.loop["optimizer.kind"] == "adam":

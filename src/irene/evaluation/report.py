@@ -74,7 +74,7 @@ def headline(evaluations: Sequence[Evaluation], names: Sequence[str]) -> str:
 
 
 def _share(best: Evaluation, rival: Evaluation) -> str:
-    """What one costs of what the other does: in FLOPs, as members may differ in size, where they were counted."""
+    """The cost of one as a share of the other's: in FLOPs where they were counted, as members may differ in size."""
     measured = all(one.figures["flops"] > 0 for one in (best, rival))  # NaN is above nothing
     unit, said = ("flops", "FLOPs") if measured else ("cost", "members")
     return f"{best.figures[unit] / rival.figures[unit]:.0%} of its {said}"

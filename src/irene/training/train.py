@@ -128,7 +128,7 @@ def train(
 def is_trained(
     method: str, data: Data, out: Path, *, options: TrainOptions, loop: LoopOptions, method_options: Any = None
 ) -> bool:
-    """Whether this very training has been finished in a folder; that of another one there is an error."""
+    """Whether this very training has been finished in a folder; another training there is an error."""
     if not (out / "run.json").exists():
         return False
     run = Run.open(out, unfinished=True)

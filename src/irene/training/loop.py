@@ -163,7 +163,6 @@ class Stepper:
         self.device = device
         self.world = world
         self.batch_size = batch_size  # of all processes together
-        self.dtype = options.autocast_dtype(device)
         if device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # shapes are fixed, so the search for fast kernels pays
             convert_conv2d_weight_memory_format(model, torch.channels_last)
@@ -190,7 +189,7 @@ class Stepper:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         batch = self.objective.prepared(batch)
-        with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
+        with self.options.autocast(self.device):
             output = self.forward(batch.inputs)
         terms = self.objective.terms(batch, output)
         values = torch.stack(list(terms.values()))

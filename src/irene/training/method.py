@@ -97,19 +97,17 @@ class Training:
     def outputs(self, member: torch.nn.Module, samples: Samples) -> Tensor:
         """(N, H, K) raw outputs of a member on samples, in evaluation mode, on the CPU."""
         loader = Loader(samples, batch_size=1024, device=self.device, shuffle=False)
-        dtype = self.loop_options.autocast_dtype(self.device)
-        with torch.autocast(self.device.type, dtype, enabled=dtype is not None):
+        with self.loop_options.autocast(self.device):
             return collect(member.eval(), loader.epoch(0))
 
     def frozen(self, member: torch.nn.Module) -> Callable[[Tensor], Tensor]:
         """A trained member as a function of raw inputs that takes no gradient, as fast as training itself."""
         member.eval().requires_grad_(False)
         forward = torch.compile(member, dynamic=False) if self.loop_options.compile else member
-        dtype = self.loop_options.autocast_dtype(self.device)
 
         @torch.no_grad()
         def call(inputs: Tensor) -> Tensor:
-            with torch.autocast(self.device.type, dtype, enabled=dtype is not None):
+            with self.loop_options.autocast(self.device):
                 return as_heads(forward(inputs)).float()
 
         return call

@@ -21,7 +21,7 @@ from irene.run import Run
 from irene.runtime.bench import noise_for
 from irene.runtime.latency import measure_latency
 from irene.training.afterwards import selector_fitter
-from irene.types import differ
+from irene.types import differ_in_size
 
 Wish = Target  # of the command line, where --target names a column
 
@@ -68,7 +68,7 @@ def fit_point(
         own = Fitted(trained, run.aggregation)
     learner = Learner(Selector.name, selector_fitter(cost=wish.cost, seed=seed))
     if policy != Selector.name:
-        also = own or (learner if differ(bank.costs) else None)
+        also = own or (learner if differ_in_size(bank.costs) else None)
         return fit_policy(bank, policy, weights=weights, also=also, **asked)
     if own is None:
         return fit_policy(bank, learner.fit, weights=weights, **asked)

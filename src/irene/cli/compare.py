@@ -154,13 +154,13 @@ def _trained(flags: Flags, methods: str | None, members: int | None, reference: 
 
 
 def _show(table: Table, output: Output, value: dict[str, Any]) -> None:
-    from irene.cli.tables import compared
+    from irene.cli.tables import comparison_table
     from irene.evaluation.table_files import note
 
     def show(screen: Any) -> None:
         width = screen.width
         screen.width = 10_000  # a narrow screen wraps lines; rich would cut figures off
-        screen.print(compared(table))
+        screen.print(comparison_table(table))
         screen.width = width
         screen.print(f"\n{note(table)}", markup=False, highlight=False)
 

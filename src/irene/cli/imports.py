@@ -11,7 +11,7 @@ from rich.console import Console
 from irene.bank import Bank
 from irene.cli import options
 from irene.cli.output import Output, command, say
-from irene.cli.tables import comparison
+from irene.cli.tables import figures_table
 from irene.errors import DataError, OptionError
 from irene.run import Run
 from irene.types import TASKS, Cost, Task
@@ -68,7 +68,7 @@ def show_import(run: Run, output: Output) -> None:
 
     def show(screen: Console) -> None:
         if run.figures:
-            screen.print(comparison(run.figures, title="All members on every sample"))
+            screen.print(figures_table(run.figures, title="All members on every sample"))
         for note in run.manifest["notes"]:
             say(screen, f"note: {note}")
         say(screen, f"\nrun written to {run.path}")

@@ -17,7 +17,7 @@ _CLASSES = {"accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}
 _VALUES = {"rmse": "RMSE", "mae": "MAE", "r2": "R2"}
 
 
-def comparison(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Group:
+def figures_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Group:
     """One row a run: how good, at what cost; the utility where some run has one."""
     figures = list(rows.values())
     quality = _CLASSES if "accuracy" in figures[0] else _VALUES
@@ -34,7 +34,7 @@ def comparison(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Group:
     return _titled(title, table)
 
 
-def compared(table: Comparison) -> Table:
+def comparison_table(table: Comparison) -> Table:
     """The table of a comparison, the best of each column in bold."""
     shown = _table()
     for index, head in enumerate(heads(table)):

@@ -14,7 +14,7 @@ from rich.console import Console
 from irene.cli import options as given_options
 from irene.cli.loading import Reading, load_data
 from irene.cli.output import Output, leads, say
-from irene.cli.tables import comparison
+from irene.cli.tables import figures_table
 from irene.errors import IreneError, OptionError
 from irene.run import Run
 from irene.training.method import Method
@@ -172,7 +172,7 @@ def show_run(run: Run, output: Output) -> None:
 
     def show(screen: Console) -> None:
         if figures:
-            screen.print(comparison(figures, title=f"{run.method} on {run.manifest['data']['data']}"))
+            screen.print(figures_table(figures, title=f"{run.method} on {run.manifest['data']['data']}"))
         say(screen, f"\nrun written to {run.path}")
 
     output.result(value, show)

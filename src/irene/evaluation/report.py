@@ -146,9 +146,9 @@ def _frontier(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str
         if one.bank.gates is not None or one.bank.steps == 1:
             continue
         if one.run.manifest["policy"]["name"] != "never":
-            lines.append(_series(f"{name}, any threshold", evaluate.frontier(one), colour))
+            lines.append(_series(f"{name}, any threshold", evaluate.frontier_points(one), colour))
         elif one.bank.task == "classification":
-            swept = evaluate.frontier(one, Margin())
+            swept = evaluate.frontier_points(one, Margin())
             lines.append(_series(f"{name}, stopped by margin", swept, colour, dashed=True))
     title = quality if quality == "accuracy" else quality.upper()
     page.heading(f"{title[0].upper()}{title[1:]} against cost")

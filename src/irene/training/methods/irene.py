@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.weights import fit_aggregation
-from irene.data.splits import folds
+from irene.data.stratify import fold_indices
 from irene.errors import OptionError
 from irene.halting.features import FEATURES, check_features
 from irene.halting.policies import Never
@@ -303,7 +303,7 @@ class _Sequence:
         """(N, H, K) outputs of member `index` on the training set, each by a model that did not train on it."""
         training = self.training
         column: Tensor | None = None
-        parts = folds(self.samples, self.options.folds, training.loop.seed)
+        parts = fold_indices(self.samples.targets, self.options.folds, training.loop.seed)
         for number, (inside, outside) in enumerate(parts):
             model = training.new_member(index, heads=2, name=f"fold-{number}")
             stage = f"member-{index + 1}-fold-{number + 1}"

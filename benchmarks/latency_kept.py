@@ -27,7 +27,7 @@ from irene.calibration.fit import fit_policy
 from irene.calibration.targets import p99_of
 from irene.cascade import Cascade
 from irene.cli.calibrating import timed
-from irene.cli.loading import load_for
+from irene.cli.loading import Reading, load_for
 from irene.run import Run
 from irene.runtime.bench import hardware
 
@@ -43,7 +43,7 @@ def main() -> None:
     torch.set_num_threads(1)
     run, device = Run.open(arguments.run), torch.device("cpu")
     bank = timed(run, run.bank("heldout"), "cpu")
-    test = load_for(run, arguments.data, target=None, task=None, root=None, warn=print).test
+    test = load_for(run, arguments.data, Reading(), warn=print).test
     assert test.inputs is not None  # digits are in memory
     limits = [SLACK * ms for ms in accumulate(cost.ms for cost in bank.costs)]
     rows = [look(run, fit_policy(bank, "margin", p99=limit), test.inputs, arguments.passes) for limit in limits]

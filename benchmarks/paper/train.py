@@ -27,7 +27,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from jobs import JOBS, Job
 from names import file_name
 from rich.console import Console
@@ -50,7 +49,6 @@ RESULTS = Path(__file__).resolve().with_name("results.json")
 def add_corrupted(run: Run, job: Job, data: Data, count: int) -> None:
     """Give a run the banks of corrupted test images, computed in the precision of its others."""
     device = pick_device(job.options.device)
-    dtype = job.loop.autocast_dtype(device)
     cascade = run.cascade(device)
     samples = data.test if count >= len(data.test) else data.test.subset(take_aside(data.test.targets, count, 0)[1])
     assert samples.inputs is not None  # CIFAR is in memory
@@ -60,7 +58,7 @@ def add_corrupted(run: Run, job: Job, data: Data, count: int) -> None:
             continue
         corrupted = replace(samples, inputs=corrupt(images, kind, level))
         about = {"split": name, "fingerprint": data.fingerprint}
-        with torch.autocast(device.type, dtype, enabled=dtype is not None):
+        with job.loop.autocast(device):
             bank = bank_of(cascade, corrupted, device, about=about)
         run.save_bank(name, bank)
     run.write()

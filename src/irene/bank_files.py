@@ -19,7 +19,7 @@ _COSTS = ("members", "parameters", "flops", "ms")
 
 @dataclass(frozen=True, kw_only=True)
 class OutputFile:
-    """What a file tells of a bank."""
+    """The outputs in a file, and whatever else of a bank it holds."""
 
     outputs: Array
     targets: Array | None = None

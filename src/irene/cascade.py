@@ -93,7 +93,7 @@ class Cascade:
 
     @property
     def rule(self) -> Rule:
-        """What decides when a sample stops, for whatever runs members in order; a router is refused."""
+        """Policy, aggregation and task as one, for whatever runs the members in order; a router is refused."""
         return Rule.of(self.policy, self.aggregation, self.task)
 
     def stopped_by(self, policy: Stopper) -> Cascade:
@@ -137,7 +137,7 @@ class Cascade:
 
 
 def _costs_of(members: Sequence[Callable[[Tensor], Any]], example: Tensor) -> list[Cost]:
-    """The measured cost of each member; who cannot answer the example is named."""
+    """The measured cost of each member; an error names the one that cannot answer the example."""
     costs = []
     for number, member in enumerate(members, 1):
         try:

@@ -34,7 +34,7 @@ def synchronise(device: torch.device) -> None:
 
 
 def seconds_of(work: Callable[[], object], device: torch.device) -> float:
-    """Seconds that work takes, from a device that has nothing to do until it has nothing to do again."""
+    """Seconds that work takes on a device, which is waited for before and after."""
     synchronise(device)
     start = perf_counter()
     work()

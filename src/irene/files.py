@@ -18,14 +18,14 @@ from irene.errors import OptionError
 
 def write_atomically(path: Path, content: bytes) -> str:
     """Write a file by way of a temporary one, fsync and rename; return the content's SHA-256."""
-    with taking_the_place_of(path) as file:
+    with replacing(path) as file:
         file.write(content)
     return hashlib.sha256(content).hexdigest()
 
 
 @contextmanager
-def taking_the_place_of(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes its name when the block ends well, and is then on the disk."""
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to that replaces `path` when the block ends without an error; by then it is on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = draft_of(path)
     try:
@@ -45,12 +45,12 @@ def taking_the_place_of(path: Path) -> Iterator[IO[bytes]]:
 
 
 def draft_of(path: Path) -> Path:
-    """A hidden name beside a path, for what is to take its place once it is whole."""
+    """A hidden name beside a path, for what replaces it once it is written completely."""
     return path.with_name(f".{path.name}.{token_hex(4)}")
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a place where no file can be written, before work is put into what is to be written there."""
+    """Refuse a path that no file can be written to, before the work on its content begins."""
     if path.is_dir():
         raise OptionError(f"{path} is a folder: name a file")
     if path.exists() and not path.is_file():
@@ -60,7 +60,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_room(path: Path) -> None:
-    """Refuse a path at which neither a file nor a folder can be made; the folder around it is made here."""
+    """Refuse a path where neither a file nor a folder can be made; makes its parent folder."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
@@ -71,9 +71,10 @@ def check_room(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Whether no other process holds the lock of this name: a file, there as long as somebody holds it.
+    """Hold a lock file for the block; gives whether this process got it, as another one may hold it.
 
-    It is ours until the block ends, or this process. `wait` waits for others. Without locks, everybody gets it.
+    `wait` waits for the other process instead. The file is removed at the end. Where the file system has no locks,
+    everybody gets it.
     """
     while True:
         with path.open("a") as file:

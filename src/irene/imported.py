@@ -202,7 +202,7 @@ def _class_names(
 
 
 def _take_logarithms(members: Sequence[OnnxFile], example: Tensor, task: Task) -> list[str]:
-    """Have members that answer with probabilities give their logarithms, which are logits; what was found so."""
+    """Make members that answer with probabilities give their logarithms, which are logits; notes on which did."""
     notes = []
     for member in members:
         if task == "regression":
@@ -235,7 +235,7 @@ def _parts(data: Data, unseen: str) -> dict[str, Samples]:
 
 
 def _further(run: Run, bank: Bank, classes: tuple[str, ...]) -> Run:
-    """The run, if outputs of the same members are in it already."""
+    """The run, once it is known to hold outputs of the same members."""
     if run.method != OUTPUTS:
         raise RunError(f"{run.path}: holds a run with members of its own: give another folder (--out)")
     same = run.task == bank.task and len(run.costs) == bank.steps

@@ -56,7 +56,7 @@ class Run:
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path = path
         self.manifest = manifest
-        self._outdated: set[str] = set()  # files that run.json will not name any more once it is written
+        self._to_remove: set[str] = set()  # files that run.json does not name any more once it is written
 
     def __repr__(self) -> str:
         points = f", points {', '.join(self.points)}" if self.points else ""
@@ -225,7 +225,7 @@ class Run:
         self.manifest["members"].append({**entry, "log": log, "cost": cost.to_dict()})
 
     def save_absent(self, costs: Sequence[Cost]) -> None:
-        """Add members of which there are outputs only, in the banks."""
+        """Add members that cannot be run, as the banks hold their outputs and nothing else is there."""
         self.manifest["members"] += [{"kind": "absent", "cost": cost.to_dict()} for cost in costs]
 
     def save_point(self, point: OperatingPoint) -> OperatingPoint:
@@ -237,24 +237,24 @@ class Run:
                 f"{TRAINED!r} stands for the policy the run was trained with: give the point another name"
             )
         self._check_point(point)
-        with self._as_it_is_now() as now:
+        with self._reopened() as now:
             points = now.manifest.setdefault("points", {})
             before = points[point.name]["version"] if point.name in points else 0
             point = replace(point, version=before + 1)
-            file, tensors = (now._unnamed(f"points/{point.name}.{ending}") for ending in ("json", "safetensors"))
+            file, tensors = (now._unused_name(f"points/{point.name}.{ending}") for ending in ("json", "safetensors"))
             points[point.name] = run_files.write_point(self.path, point, file, tensors)
         return point
 
     def delete_point(self, name: str) -> None:
         """Take an operating point out of the manifest, and remove its files after that."""
-        with self._as_it_is_now() as now:
+        with self._reopened() as now:
             entry = now._point_entry(name)
             del now.manifest["points"][name]
             files = (entry["file"], entry["tensors"]["file"])
-            now._outdated |= {f"points/{Path(file).name}" for file in files}  # in the run, wherever they may lead
+            now._to_remove |= {f"points/{Path(file).name}" for file in files}  # in the run, wherever they may lead
 
     def _check_point(self, point: OperatingPoint) -> None:
-        """Refuse a point of members that cannot be those of this run; which data it was calibrated on is free."""
+        """Refuse a point that cannot be of this run's members; it may have been calibrated on any data."""
         members, outputs = len(self.manifest["members"]), len(self.manifest["data"]["classes"])
         known = {"task": self.task, "members": members, "outputs": outputs}
         found = {**known, **point.data, "task": point.task}
@@ -269,13 +269,13 @@ class Run:
                 )
 
     def note_command(self, command: str) -> None:
-        """Write down the command that the run is of, unless one is there already."""
-        with self._as_it_is_now() as now:
+        """Write down the command that made the run, unless one is there already."""
+        with self._reopened() as now:
             now.manifest.setdefault("command", command)
 
     @contextmanager
-    def _as_it_is_now(self) -> Iterator[Run]:
-        """The run with what others have written since it was opened, ours alone; it is written when the block ends."""
+    def _reopened(self) -> Iterator[Run]:
+        """The run as its folder has it now, locked for this process; it is written when the block ends."""
         with locked(self.path / LOCK, wait=True):
             now = Run.open(self.path, unfinished=True)
             yield now
@@ -284,19 +284,19 @@ class Run:
 
     def save_gate(self, gate: Member, top: int, cost: Cost) -> None:
         """Add the gate of a mixture, which runs on every sample beside the members it chooses."""
-        entry = {**self._save_module(self._unnamed("gate.safetensors"), gate), **_about(gate)}
+        entry = {**self._save_module(self._unused_name("gate.safetensors"), gate), **_about(gate)}
         self.manifest["gate"] = {**entry, "top": top, "cost": cost.to_dict()}
 
     def save_policy(self, policy: Stopper) -> None:
         """Set the policy and write its tensors if it has any."""
         entry = registry.describe(policy)
         if policy.state_dict():
-            entry |= self._save_module(self._unnamed("policy.safetensors"), policy)
+            entry |= self._save_module(self._unused_name("policy.safetensors"), policy)
         self.manifest["policy"] = entry
 
     def save_bank(self, split: str, bank: Bank) -> None:
         """Add or replace the bank of a split."""
-        file = self._unnamed(f"banks/{split}.safetensors")
+        file = self._unused_name(f"banks/{split}.safetensors")
         self.manifest["banks"][split] = {
             "file": file,
             "sha256": bank.save(self.path / file),
@@ -304,23 +304,23 @@ class Run:
         }
 
     def write(self, **changes: Any) -> None:
-        """Change fields of the manifest and write it; what is no number is None, as in the file."""
+        """Change fields of the manifest and write it; NaN and infinity become None, as in the file."""
         self.manifest |= as_json(changes)
         write_json(self.path / "run.json", self.manifest)
-        while self._outdated:
-            (self.path / self._outdated.pop()).unlink(missing_ok=True)
+        while self._to_remove:
+            (self.path / self._to_remove.pop()).unlink(missing_ok=True)
 
-    def _unnamed(self, file: str) -> str:
-        """The one of a file's two names that run.json does not give, so that what it gives stays until it is written.
+    def _unused_name(self, file: str) -> str:
+        """The name to write a file under: NAME, or NAME~ if run.json names NAME already.
 
-        The other one goes when run.json is written.
+        The file under the other name is removed once run.json is written and names this one.
         """
-        second = PurePosixPath(file)
-        names = [file, str(second.with_stem(f"{second.stem}~"))]
-        if run_files.is_named(self.path, file):
-            names.reverse()
-        self._outdated.add(names[1])
-        return names[0]
+        path = PurePosixPath(file)
+        new, old = file, str(path.with_stem(f"{path.stem}~"))
+        if json.dumps(file) in (self.path / "run.json").read_text():
+            new, old = old, new
+        self._to_remove.add(old)
+        return new
 
     def _point_entry(self, name: str) -> dict[str, Any]:
         if name not in self.points:
@@ -362,7 +362,7 @@ class Run:
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder in which something is already: more than a process leaves that is killed as it begins a run."""
+    """Refuse a folder that holds anything but what a process leaves that is killed while it creates a run."""
     if folder.exists() and (not folder.is_dir() or any(not _BEGUN.fullmatch(item.name) for item in folder.iterdir())):
         raise RunError(f"{folder}: exists already; give another folder (--out)")
 

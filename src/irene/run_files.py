@@ -18,7 +18,7 @@ from irene.tensor_files import save_tensors
 
 
 def check(folder: Path, file: str, sha256: str, remedy: str = "restore it or train the run again") -> Path:
-    """The path of a file that is there and as it was written."""
+    """The path of a file of the run, once it is known to be there and undamaged."""
     path = folder / file
     if not path.exists():
         raise RunError(f"{path}: missing, though run.json names it; {remedy}")
@@ -38,11 +38,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def write_tensors(folder: Path, file: str, tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Write tensors as a safetensors file; its entry in the manifest."""
     return {"file": file, "sha256": save_tensors(folder / file, tensors)}
-
-
-def is_named(folder: Path, file: str) -> bool:
-    """Whether run.json, as it is now, names a file."""
-    return json.dumps(file) in (folder / "run.json").read_text()
 
 
 def write_point(folder: Path, point: OperatingPoint, file: str, tensors: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def now() -> str:
 
 
 def environment() -> dict[str, Any]:
-    """With what a run is made, and when it was begun."""
+    """The versions that a run is made with, and when it was begun."""
     return {
         "irene": __version__,
         "python": platform.python_version(),

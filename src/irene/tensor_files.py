@@ -15,17 +15,17 @@ from irene.files import as_json, write_atomically
 
 
 def write_with_header(path: Path, kind: str, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
-    """Write tensors with a header, which is named by what the file holds; its SHA-256."""
+    """Write tensors and a header, whose name says the kind of file; returns the SHA-256."""
     return save_tensors(path, tensors, {kind: json.dumps(as_json(dict(header)), allow_nan=False)})
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> str:
-    """Write tensors, on whatever device they are, as a safetensors file; its SHA-256."""
+    """Write tensors, on whatever device they are, as a safetensors file; returns its SHA-256."""
     content = {key: value.detach().contiguous().cpu() for key, value in tensors.items()}
     return write_atomically(path, save(content, metadata=metadata))
 
 
 def read_with_header(path: str | Path, kind: str) -> tuple[Any, dict[str, Tensor]]:
-    """The header and the tensors of such a file; whoever asks knows what is wrong where there are none."""
+    """Read the header and the tensors of such a file; what goes wrong is for the caller to explain."""
     with safe_open(str(path), framework="pt") as file:
         return json.loads(file.metadata()[kind]), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118

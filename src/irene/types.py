@@ -76,7 +76,7 @@ def cost_vector(costs: tuple[Cost, ...], unit: CostUnit) -> Tensor:
     return values
 
 
-def differ(costs: tuple[Cost, ...]) -> bool:
+def differ_in_size(costs: tuple[Cost, ...]) -> bool:
     """Whether members are of different sizes; times alone differ by chance."""
     return len({(cost.parameters, cost.flops) for cost in costs}) > 1
 

@@ -217,6 +217,9 @@ def test_regression_meets_a_cost_or_a_relative_drop(make_bank: Callable[..., Ban
     full = float((bank.replay().values[:, 0] - bank.targets).square().mean())
     assert error <= 1.25 * full  # 1.2 on the samples that the threshold was set on
     assert dropped.expected["cost"] < 3
+    assert dropped.data["samples"] == (2400 if policy == "spread" else 1440), (
+        "what may learn is judged on other samples"
+    )
 
 
 def test_what_cannot_be_calibrated_is_refused(make_bank: Callable[..., Bank]) -> None:

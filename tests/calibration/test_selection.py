@@ -13,32 +13,31 @@ from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.selection import (
     CANDIDATES,
-    Learner,
     choose_policy,
     cross_validate,
     fit_named,
-    fitter_of,
-    learns,
+    learner_of,
     quality_at_cost,
     quality_at_costs,
 )
 from irene.calibration.targets import Target
 from irene.calibration.weights import fit_aggregation
 from irene.errors import OptionError
+from irene.halting.policies import Margin
 from irene.halting.rule import Aggregation
 
 
 def test_few_samples_fall_back_to_the_margin_and_say_why(lifelike_bank: Callable[..., Bank]) -> None:
-    name, why = choose_policy(lifelike_bank(1999), Target(cost=1.3), fit_aggregation, seed=0)
-    assert name == "margin"
+    chosen, why = choose_policy(lifelike_bank(1999), Target(cost=1.3), fit_aggregation, seed=0)
+    assert chosen.name == "margin"
     assert why == "margin: 1999 samples to fit on, and a learned policy needs 2000 to be safe"
 
 
 def test_unequal_members_need_more_than_a_margin(lifelike_bank: Callable[..., Bank]) -> None:
     """A second member that knows little makes "is it unsure?" and "will it gain?" two questions."""
     bank = lifelike_bank(4000, skills=(0.5, 0.5, 3.0))
-    name, why = choose_policy(bank, Target(cost=1.5), fit_aggregation, seed=0)
-    assert name == "cost-to-go"
+    chosen, why = choose_policy(bank, Target(cost=1.5), fit_aggregation, seed=0)
+    assert chosen.name == "cost-to-go"
     assert why.startswith("cost-to-go: +")
     assert "5-fold cross-validation on 4000 samples" in why
 
@@ -46,8 +45,8 @@ def test_unequal_members_need_more_than_a_margin(lifelike_bank: Callable[..., Ba
 def test_the_margin_is_kept_where_nothing_is_to_be_had(lifelike_bank: Callable[..., Bank]) -> None:
     bank = lifelike_bank(2000)
     same = replace(bank, outputs=bank.outputs[:, :1].expand(-1, 3, -1, -1))
-    name, why = choose_policy(same, Target(cost=1.5), fit_aggregation, seed=0)
-    assert name == "margin"
+    chosen, why = choose_policy(same, Target(cost=1.5), fit_aggregation, seed=0)
+    assert chosen.name == "margin"
     assert why.startswith("margin: no other is better by a standard error")
 
 
@@ -56,13 +55,13 @@ def test_the_margin_is_kept_unless_another_is_better_by_a_standard_error(lifelik
     measured = re.compile(r"\+(\S+) points of accuracy \(standard error (\S+)\)")
     names = set()
     for seed in range(3):
-        name, why = choose_policy(lifelike_bank(2000, seed=seed), Target(cost=1.5), fit_aggregation, seed=0)
+        chosen, why = choose_policy(lifelike_bank(2000, seed=seed), Target(cost=1.5), fit_aggregation, seed=0)
         found = measured.search(why)
         assert found is not None, why
         gain, error = map(float, found.groups())
         assert gain > 0
-        assert name == ("cost-to-go" if gain > error else "margin")
-        names.add(name)
+        assert chosen.name == ("cost-to-go" if gain > error else "margin")
+        names.add(chosen.name)
     assert names == {"margin", "cost-to-go"}, "both cases were seen"
 
 
@@ -92,8 +91,8 @@ def test_policies_are_compared_at_exactly_equal_costs(
 def test_no_policy_gains_by_costing_less(make_bank: Callable[..., Bank]) -> None:
     """Of one value with one head both policies know the same, so at equal cost neither can be better."""
     bank = make_bank(2400, task="regression", heads=1, outputs=1, accuracy=(0.5, 0.6, 0.9))
-    name, why = choose_policy(bank, Target(cost=2.5), fit_aggregation, seed=0)
-    assert name == "spread"
+    chosen, why = choose_policy(bank, Target(cost=2.5), fit_aggregation, seed=0)
+    assert chosen.name == "spread"
     assert "cost-to-go with a squared error +0 lower" in why
 
 
@@ -128,7 +127,7 @@ def test_every_sample_is_judged_once_and_the_same_way_for_the_same_seed(lifelike
     first, again = (
         cross_validate(
             bank,
-            [Learner(name, fitter_of(name)) for name in CANDIDATES["classification"]],
+            [learner_of(name) for name in CANDIDATES["classification"]],
             fit_aggregation,
             "members",
             lambda curves: [quality_at_cost(curve, 1.5) for curve in curves],
@@ -136,8 +135,8 @@ def test_every_sample_is_judged_once_and_the_same_way_for_the_same_seed(lifelike
         )
         for _ in range(2)
     )
-    for name, quality in first.items():
-        assert torch.equal(quality, again[name])
+    for quality, same in zip(first, again, strict=True):
+        assert torch.equal(quality, same)
         assert set(quality.tolist()) == {0.0, 1.0}
         assert float(quality.mean()) > 0.4
 
@@ -155,9 +154,6 @@ def test_some_names_cannot_be_fitted(make_bank: Callable[..., Bank]) -> None:
 
 
 def test_knows_which_policies_learn() -> None:
-    assert [name for name in ("auto", "change", "cost-to-go", "skipping", "margin", "never") if learns(name)] == [
-        "auto",
-        "change",
-        "cost-to-go",
-        "skipping",
-    ]
+    names = ("change", "cost-to-go", "skipping", "margin", "never")
+    assert [name for name in names if learner_of(name).learns] == ["change", "cost-to-go", "skipping"]
+    assert learner_of(lambda *_: Margin()).learns

@@ -174,10 +174,8 @@ def test_an_unreadable_image_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
         from_folder(tmp_path)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("workers", [0, 2])
 def test_an_image_found_damaged_while_training_is_named_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder, "IN_MEMORY_BYTES", 0)
     one_level(tmp_path)
@@ -186,7 +184,7 @@ def test_an_image_found_damaged_while_training_is_named_in_one_line(
     Image.fromarray(noise).save(broken)
     broken.write_bytes(broken.read_bytes()[:3000])  # the head is whole, the body is not
     data = from_folder(tmp_path, test_fraction=0)
-    loader = Loader(data.train, batch_size=4, device="cpu", shuffle=True, workers=workers)
+    loader = Loader(data.train, batch_size=4, device="cpu", shuffle=True)
     with pytest.raises(DataError, match=r"cut\.png cannot be read") as caught:
         list(loader.epoch(0))
     assert "\n" not in str(caught.value)

@@ -15,7 +15,6 @@ from irene.data import Augment, Batch, Loader, Samples, augment_images, from_dat
 from irene.data.plan import Plan, draw_plan
 from irene.errors import OptionError
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 CROP_AND_FLIP = Augment(crop=2, flip=True)
 
 
@@ -103,9 +102,9 @@ def test_an_epoch_can_be_replayed_in_any_order_by_any_loader() -> None:
 
 def test_the_global_generator_is_not_touched() -> None:
     lazy = from_datasets(Images(), test_fraction=0).train
-    for samples, workers in ((make(), 0), (lazy, 0), (lazy, 2)):
+    for samples in (make(), lazy):
         before = torch.get_rng_state()
-        list(loader(samples, augment=CROP_AND_FLIP, workers=workers).epoch(0))
+        list(loader(samples, augment=CROP_AND_FLIP).epoch(0))
         assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -121,15 +120,14 @@ def test_processes_together_see_the_batches_of_one(world: int, drop_last: bool) 
             assert torch.equal(getattr(whole, name), torch.cat([getattr(part, name) for part in slices]))
 
 
-@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("world", [1, 2])
-def test_every_path_delivers_the_same_batches(workers: int, world: int) -> None:
+def test_every_path_delivers_the_same_batches(world: int) -> None:
     options: dict[str, Any] = {"augment": CROP_AND_FLIP, "seed": 2, "rank": world - 1, "world": world}
     resident = loader(**options)
-    too_large = loader(**options, limit_bytes=make().inputs.nbytes - 1, workers=workers)
+    too_large = loader(**options, limit_bytes=make().inputs.nbytes - 1)
     lazily = from_datasets(Images(), test_fraction=0).train
     assert lazily.inputs is None
-    lazy = loader(Samples(None, lazily.targets, make().ids, lazily.lazy), **options, workers=workers)
+    lazy = loader(Samples(None, lazily.targets, make().ids, lazily.lazy), **options)
     assert (resident.resident, too_large.resident, lazy.resident) == (True, False, False)
     for epoch in (0, 1):
         expected = list(resident.epoch(epoch))
@@ -137,11 +135,10 @@ def test_every_path_delivers_the_same_batches(workers: int, world: int) -> None:
         assert same(expected, lazy.epoch(epoch))
 
 
-def test_random_transforms_are_replayed_whatever_the_workers() -> None:
+def test_random_transforms_are_replayed() -> None:
     samples = from_datasets(Noise(), test_fraction=0).train
     expected = list(loader(samples, batch_size=5).epoch(3))
-    assert same(expected, loader(samples, batch_size=5, workers=2).epoch(3))
-    assert same(expected, loader(samples, batch_size=5, workers=1).epoch(3))
+    assert same(expected, loader(samples, batch_size=5).epoch(3))
     by_sample = {int(i): row for batch in expected for i, row in zip(batch.index, batch.inputs, strict=True)}
     for batch in loader(samples, batch_size=5).epoch(4):
         assert all(not torch.equal(by_sample[int(i)], row) for i, row in zip(batch.index, batch.inputs, strict=True))
@@ -149,12 +146,11 @@ def test_random_transforms_are_replayed_whatever_the_workers() -> None:
 
 def test_an_abandoned_epoch_leaves_no_trace() -> None:
     samples = from_datasets(Images(), test_fraction=0).train
-    for options in ({}, {"workers": 2}):
-        used = loader(samples, **options)
-        batches = used.epoch(0)
-        next(batches)
-        batches.close()
-        assert same(used.epoch(1), loader(samples, **options).epoch(1))
+    used = loader(samples)
+    batches = used.epoch(0)
+    next(batches)
+    batches.close()
+    assert same(used.epoch(1), loader(samples).epoch(1))
 
 
 def test_drop_last_keeps_full_batches_only() -> None:
@@ -198,7 +194,6 @@ def test_inputs_in_memory_are_not_copied_on_the_cpu() -> None:
         ({"batch_size": 1, "world": 2}, "for each of the 2 processes"),
         ({"rank": 2, "world": 2}, "rank must be"),
         ({"rank": -1}, "rank must be"),
-        ({"workers": -1}, "workers must be"),
         ({"seed": -1}, "seed"),
     ],
 )
@@ -240,7 +235,7 @@ def test_an_epoch_on_the_gpu_never_waits_for_it(never_waiting: Callable[[], Abst
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_delivers_what_the_cpu_delivers() -> None:
     expected = list(loader(augment=CROP_AND_FLIP).epoch(1))
-    for options in ({}, {"limit_bytes": 0}, {"limit_bytes": 0, "workers": 2}):
+    for options in ({}, {"limit_bytes": 0}):
         batches = list(loader(augment=CROP_AND_FLIP, device="cuda", **options).epoch(1))
         assert all(batch.inputs.is_cuda and batch.targets.is_cuda and batch.ids.is_cuda for batch in batches)
         moved = [Batch(b.inputs.cpu(), b.targets.cpu(), b.ids.cpu(), b.index.cpu()) for b in batches]

@@ -7,7 +7,8 @@ import json
 import pytest
 import torch
 
-from irene.data import Data, folds, from_arrays, load, split
+from irene.data import Data, from_arrays, load, split
+from irene.data.stratify import fold_indices
 from irene.errors import OptionError
 
 
@@ -74,6 +75,6 @@ def test_the_record_is_json_and_names_the_data() -> None:
 
 def test_folds_of_samples_are_stratified() -> None:
     train = split(make()).train
-    for stay, out in folds(train, 4, seed=0):
+    for stay, out in fold_indices(train.targets, 4, seed=0):
         assert torch.bincount(train.targets[out]).tolist() == [18, 18, 18]
         assert not set(stay.tolist()) & set(out.tolist())

@@ -13,7 +13,7 @@ import torch
 from irene import metrics
 from irene.data import Data, from_arrays
 from irene.errors import DataError, RunError
-from irene.evaluation.evaluate import Evaluation, evaluate, evaluate_on, frontier, labels, reference
+from irene.evaluation.evaluate import Evaluation, evaluate, evaluate_on, frontier_points, labels, reference
 from irene.halting.policies import Margin
 from irene.run import Run
 
@@ -69,7 +69,7 @@ def test_no_such_split(runs: dict[str, Run]) -> None:
 
 def test_the_frontier_holds_what_each_threshold_gives(runs: dict[str, Run]) -> None:
     evaluation = evaluate(runs["average"])
-    points = set(zip(*frontier(evaluation, Margin()), strict=True))
+    points = set(zip(*frontier_points(evaluation, Margin()), strict=True))
     for threshold in (0.05, 0.3, 0.6, 0.9):
         replayed = evaluation.bank.replay(Margin(threshold))
         cost = float(replayed.members_used.double().mean())
@@ -81,7 +81,7 @@ def test_the_frontier_runs_from_one_member_to_all_and_is_thinned(
     runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("irene.evaluation.evaluate._MOST_POINTS", 9)
-    cost, quality = frontier(evaluate(runs["irene"]))
+    cost, quality = frontier_points(evaluate(runs["irene"]))
     assert len(cost) == len(quality) <= 9
     assert cost == sorted(cost)
     assert (cost[0], cost[-1]) == (1.0, 3.0)
@@ -89,7 +89,7 @@ def test_the_frontier_runs_from_one_member_to_all_and_is_thinned(
 
 def test_the_frontier_of_regression_is_in_rmse(regression_runs: list[Run]) -> None:
     evaluation = evaluate(regression_runs[1])
-    _, rmse = frontier(evaluation)
+    _, rmse = frontier_points(evaluation)
     whole = evaluation.bank.replay(aggregation=evaluation.run.aggregation)
     assert rmse[-1] == pytest.approx(math.sqrt(metrics.mse(whole.values, evaluation.bank.targets)))
 

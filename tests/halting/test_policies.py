@@ -28,9 +28,9 @@ from irene.halting.policies import (
     Window,
 )
 from irene.halting.policy import Policy
-from irene.halting.rule import Aggregation, Rule
+from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
-from irene.halting.trajectory import trajectory
+from irene.halting.trajectory import follow
 from irene.types import Task
 
 CLASS_POLICIES = (Confidence, Margin, Entropy, Agreement, Patience, Window)
@@ -43,8 +43,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 def scores(policy: Policy, outputs_NTHK: Tensor, task: Task = "classification") -> np.ndarray:
     """(N, T) scores at all steps."""
-    rule = Rule(policy, Aggregation.equal(outputs_NTHK.shape[1]), task)
-    return trajectory(rule, outputs_NTHK).scores_NT.numpy()
+    return follow(policy, Aggregation.equal(outputs_NTHK.shape[1]), task, outputs_NTHK).scores_NT.numpy()
 
 
 def running_means(outputs_NTHK: Tensor) -> np.ndarray:

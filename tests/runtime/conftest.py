@@ -18,7 +18,7 @@ from irene.cascade import Cascade
 from irene.halting.policy import Stopper
 from irene.halting.registry import POLICIES
 from irene.halting.rule import Aggregation
-from irene.halting.trajectory import trajectory
+from irene.halting.trajectory import follow
 from irene.types import Prediction, Task
 
 aten = torch.ops.aten
@@ -117,7 +117,7 @@ def cases(draw: st.DrawFn, samples: int = max(SIZES)) -> Case:
     cascade = Cascade([Lookup(outputs_NTHK[:, t]) for t in range(steps)], policy, aggregation=aggregation, task=task)
     threshold = draw(st.one_of(st.sampled_from((-torch.inf, torch.inf)), st.floats(0, 1)))
     if 0 <= threshold <= 1:
-        threshold = _between(trajectory(cascade.rule, outputs_NTHK).scores_NT, threshold)
+        threshold = _between(follow(policy, aggregation, task, outputs_NTHK).scores_NT, threshold)
     case = Cascade(cascade.members, policy.at(threshold), aggregation=aggregation, task=task)
     return Case(case, torch.arange(float(samples))[:, None])
 

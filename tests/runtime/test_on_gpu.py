@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from irene.cascade import Cascade
-from irene.halting.trajectory import trajectory
+from irene.halting.trajectory import follow
 from irene.runtime import stages
 from irene.runtime.engine import Engine, EngineOptions
 from irene.runtime.stream import Stream, StreamOptions
@@ -42,7 +42,7 @@ def cascade_on_gpu(name: str) -> tuple[Cascade, Tensor]:
     outputs_NTHK[4, 0, 0, 1], outputs_NTHK[11, 1, 1, 2] = torch.nan, torch.inf  # as half precision may give
     policy = make_policy(name, 3, "classification", seed=1)
     cascade = Cascade([Table(outputs_NTHK[:, t]) for t in range(3)], policy)
-    scores = trajectory(cascade.rule, outputs_NTHK).scores_NT[:, :2]
+    scores = follow(policy, cascade.aggregation, cascade.task, outputs_NTHK).scores_NT[:, :2]
     middle = scores[scores.isfinite()].unique()
     middle = middle[len(middle) // 4 : -(len(middle) // 4)]
     widest = int(middle.diff().argmax())

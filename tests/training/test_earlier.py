@@ -26,7 +26,6 @@ def training() -> Training:
         loop=Loop(device=device, seed=0, recorder=Recorder(), checkpoints=Checkpoints(None)),
         loop_options=LoopOptions(),
         options=None,
-        note=lambda text: None,
     )
 
 

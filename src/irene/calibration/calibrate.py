@@ -35,7 +35,7 @@ def calibrate(
     left_out: Callable[[float], Tensor] | None = None,
     drawn: int | None = None,
 ) -> OperatingPoint:
-    """The operating point at which a fitted policy gives what is asked, by the samples of a bank.
+    """Set the threshold of a fitted policy for what is asked, on the samples of a bank: an operating point.
 
     Where the policy was fitted on these samples, `left_out` gives the quality of each sample's answer at a mean cost,
     had it been left out of the fit, so that what is expected is no better than what will be seen. Where they are a part

@@ -45,7 +45,7 @@ class Drift:
 
 
 def check_drift(point: OperatingPoint, prediction: Prediction) -> Drift:
-    """Compare where samples stop, and how ready to stop they are at first, with the time of calibration."""
+    """Compare a prediction with the time of calibration: where samples stop, and their first halting scores."""
     if prediction.trace.shape[1] != len(point.members):
         raise OptionError(
             f"the point {point.name} uses {len(point.members)} members and the prediction is of "

@@ -13,8 +13,7 @@ from irene.calibration.selection import (
     Learner,
     choose_policy,
     cross_validate,
-    fitter_of,
-    learns,
+    learner_of,
     quality_at_cost,
 )
 from irene.calibration.targets import Target
@@ -84,26 +83,22 @@ def fit_policy(
     def average(rows: Bank) -> Aggregation:
         return aggregation or fit_aggregation(rows, temperature=temperature, weights=weights)
 
-    apart = target.promises or (target.max_drop is not None and learns(policy))
+    asked = None if policy == "auto" else learner_of(policy)
+    apart = target.promises or (target.max_drop is not None and (asked is None or asked.learns))
     fitting, rest = split_for_promise(bank, seed) if apart else (bank, bank)
     drawn = seed if apart else None
-    why = ""
-    if policy == "auto":
-        policy, why = choose_policy(fitting, target, average, seed=seed, also=also)
-        if also is not None and policy == also.name:
-            if isinstance(also, Fitted):
-                return calibrate(rest, *also, target, name=name, why=why, drawn=drawn)
-            policy = also.fit
-    fit = fitter_of(policy)
+    chosen, why = (asked, "") if asked else choose_policy(fitting, target, average, seed=seed, also=also)
+    if isinstance(chosen, Fitted):
+        return calibrate(rest, *chosen, target, name=name, why=why, drawn=drawn)
 
     def left_out(cost: float) -> Tensor:
-        judged = cross_validate(
-            bank, [Learner("", fit)], average, unit, lambda curves: [quality_at_cost(curves[0], cost)], seed=seed
+        (judged_N,) = cross_validate(
+            bank, [chosen], average, unit, lambda curves: [quality_at_cost(curves[0], cost)], seed=seed
         )
-        return judged[""]
+        return judged_N
 
     mean = average(fitting)
-    fitted = fit(fitting, mean, unit)
+    fitted = chosen.fit(fitting, mean, unit)
     return calibrate(
         rest,
         fitted,
@@ -111,7 +106,7 @@ def fit_policy(
         target,
         name=name,
         why=why or f"{fitted.name}: as asked",
-        left_out=left_out if learns(policy) and not apart else None,
+        left_out=left_out if chosen.learns and not apart else None,
         drawn=drawn,
     )
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from irene.bank import Bank
-from irene.calibration.selection import Fitter, Learner, fitter_of, held_out_frontiers
+from irene.calibration.selection import Fitter, held_out_frontiers, learner_of
 from irene.calibration.weights import Weights, fit_aggregation
 from irene.errors import CalibrationError, OptionError
 from irene.halting.policies import top_two_margin
@@ -101,7 +101,7 @@ class MemberSearch:
         self._costs_T = cost_vector(bank.costs, unit)
         self._cheapest = sorted(range(bank.steps), key=lambda member: float(self._costs_T[member]))
         self._average = partial(fit_aggregation, temperature=temperature, weights=weights)
-        self._candidate = Learner("", fitter_of(policy))
+        self._candidate = learner_of(policy)
         self._frontiers: dict[Order, list[_Line]] = {}
 
     def best(self, cost: float) -> OrderResult:

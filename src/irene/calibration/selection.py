@@ -52,20 +52,21 @@ class Learner(NamedTuple):
 
     name: str
     fit: Fitter
+    learns: bool = True  # from outputs; else its threshold is all there is to set
 
     def fitted(self, bank: Bank, aggregation: Aggregation, unit: CostUnit) -> Fitted:
         return Fitted(self.fit(bank, aggregation, unit), aggregation)
 
 
-def fitter_of(policy: str | Fitter) -> Fitter:
-    """What fits the policy of that name, or the function itself."""
-    if isinstance(policy, type):
-        raise OptionError(
-            f"a policy is a name, such as margin, a fitted one or a function, got the class {policy.__name__}"
-        )
-    if not isinstance(policy, str) and not callable(policy):
-        raise OptionError(f"a policy is a name, such as margin, a fitted one or a function, got {policy!r}")
-    return partial(fit_named, policy) if isinstance(policy, str) else policy
+def learner_of(policy: str | Fitter) -> Learner:
+    """The policy of that name, or the one that the function fits, yet to be fitted."""
+    if isinstance(policy, str):
+        learns = issubclass(policy_class(policy), ChangePredictor | CostToGo | Router)
+        return Learner(policy, partial(fit_named, policy), learns)
+    if isinstance(policy, type) or not callable(policy):
+        found = f"the class {policy.__name__}" if isinstance(policy, type) else repr(policy)
+        raise OptionError(f"a policy is a name, such as margin, a fitted one or a function, got {found}")
+    return Learner("", policy)
 
 
 def fit_named(name: str, bank: Bank, aggregation: Aggregation, unit: CostUnit) -> Stopper:
@@ -86,46 +87,40 @@ def fit_named(name: str, bank: Bank, aggregation: Aggregation, unit: CostUnit) -
 
 def choose_policy(
     bank: Bank, target: Target, average: Averaging, *, seed: int, also: Fitted | Learner | None = None
-) -> tuple[str, str]:
-    """The name of the policy that does best on folds of the bank it was not fitted on, and why it was chosen."""
-    first, *others = CANDIDATES[bank.task]
+) -> tuple[Fitted | Learner, str]:
+    """The policy that does best on folds of the bank it was not fitted on, and why it was chosen."""
+    first, *others = (learner_of(name) for name in CANDIDATES[bank.task])
     if len(bank) < LEARNED_FROM:
-        return first, f"{first}: {len(bank)} samples to fit on, and a learned policy needs {LEARNED_FROM} to be safe"
+        few = f"{len(bank)} samples to fit on, and a learned policy needs {LEARNED_FROM} to be safe"
+        return first, f"{first.name}: {few}"
 
-    candidates: list[Fitted | Learner] = [Learner(name, fitter_of(name)) for name in (first, *others)]
-    if also is not None:
-        candidates.append(also)
-    out_of_reach: set[str] = set()  # who can be set to none of the costs: what is compared lies between its thresholds
+    candidates = [first, *others, *([] if also is None else [also])]
+    out_of_reach: set[int] = set()  # who can be set to none of the costs: what is compared lies between its thresholds
 
     def judge(curves: Sequence[Frontier]) -> list[Tensor]:
         wanted = costs_compared(curves, None) if target.cost is None else [target.cost]
-        for one, curve in zip(candidates, curves, strict=True):
+        for place, curve in enumerate(curves):
             if not any(can_cost(curve, cost) for cost in wanted):
-                out_of_reach.add(one.name)
+                out_of_reach.add(place)
         return quality_at_costs(curves, target.cost)
 
-    held_out = cross_validate(bank, candidates, average, target.unit, judge, seed=seed)
-    gains = {name: held_out[name] - held_out[first] for name in held_out if name not in {first, *out_of_reach}}
+    first_N, *others_N = cross_validate(bank, candidates, average, target.unit, judge, seed=seed)
+    pairs = zip(candidates[1:], others_N, strict=True)
+    gains = [(one, one_N - first_N) for place, (one, one_N) in enumerate(pairs, 1) if place not in out_of_reach]
     if not gains:
-        return first, f"{first}: no other can be set to the costs in question, as too many samples share a score"
-    best = max(gains, key=lambda name: float(gains[name].mean()))
-    gain = float(gains[best].mean())
-    error = float(gains[best].std(correction=0)) / len(bank) ** 0.5
+        return first, f"{first.name}: no other can be set to the costs in question, as too many samples share a score"
+    best, gain_N = max(gains, key=lambda pair: float(pair[1].mean()))
+    gain = float(gain_N.mean())
+    error = float(gain_N.std(correction=0)) / len(bank) ** 0.5
     where = f"at equal cost, {FOLDS}-fold cross-validation on {len(bank)} samples"
     if bank.task == "classification":
         measured = f"{100 * gain:+.2f} points of accuracy (standard error {100 * error:.2f})"
     else:
         measured = f"a squared error {gain:+.4g} lower (standard error {error:.2g})"
     if gain > error:
-        return best, f"{best}: {measured} against {first}, {where}"
-    return first, f"{first}: no other is better by a standard error, the nearest is {best} with {measured}, {where}"
-
-
-def learns(policy: str | Fitter) -> bool:
-    """Whether a policy is fitted on outputs and not only thresholded."""
-    if not isinstance(policy, str) or policy == "auto":
-        return True
-    return issubclass(policy_class(policy), ChangePredictor | CostToGo | Router)
+        return best, f"{best.name}: {measured} against {first.name}, {where}"
+    nearest = f"the nearest is {best.name} with {measured}"
+    return first, f"{first.name}: no other is better by a standard error, {nearest}, {where}"
 
 
 def cross_validate(
@@ -136,22 +131,22 @@ def cross_validate(
     judge: Callable[[Sequence[Frontier]], Sequence[Tensor]],
     *,
     seed: int,
-) -> dict[str, Tensor]:
-    """(N,) for each policy: what the judge makes of each sample, from all policies' frontiers without its fold.
+) -> list[Tensor]:
+    """(N,) for each policy: how `judge` rates each sample, with all policies fitted on the other folds.
 
     One that is fitted already is judged on the same folds as it is.
     """
-    judged = {one.name: torch.zeros(len(bank), dtype=torch.float64) for one in candidates}
+    judged = [torch.zeros(len(bank), dtype=torch.float64) for _ in candidates]
     for rows_N, curves in held_out_frontiers(bank, candidates, average, unit, seed=seed):
-        for one, found_N in zip(candidates, judge(curves), strict=True):
-            judged[one.name][rows_N] = found_N
+        for judged_N, found_N in zip(judged, judge(curves), strict=True):
+            judged_N[rows_N] = found_N
     return judged
 
 
 def held_out_frontiers(
     bank: Bank, candidates: Sequence[Fitted | Learner], average: Averaging, unit: CostUnit, *, seed: int
 ) -> Iterator[tuple[Tensor, list[Frontier]]]:
-    """For each fold (N,) which samples are of it, and each policy's frontier on them, fitted on the other ones."""
+    """For each fold (N,) which samples it has, and the frontier of each policy on them, fitted on the other folds."""
     fold_N = torch.randperm(len(bank), generator=torch.Generator().manual_seed(seed)) % FOLDS
     for fold in range(FOLDS):
         rest, left_out = bank.rows(fold_N != fold), bank.rows(fold_N == fold)

@@ -74,7 +74,7 @@ class Target:
         return self.guaranteed or self.kind in ("p99", "risk")
 
     def check_task(self, task: Task) -> None:
-        """Refuse what has no meaning for values, or for classes."""
+        """Refuse what cannot be asked for in this task."""
         if task == "classification" and self.max_drop is not None and self.max_drop >= 1:
             raise OptionError(f"max_drop is a share of samples, such as 0.005 for half a point; got {self.max_drop:g}")
         if task == "regression" and self.kind not in ("cost", "max_drop"):
@@ -89,12 +89,12 @@ class Target:
 
 
 def p99_of(ms_N: Tensor) -> float:
-    """What all but 1 % of some times are at most."""
+    """The 99th percentile of some times: all but 1 % of them are at most this."""
     return float(ms_N.sort().values[math.ceil((1 - SLOW_SHARE) * len(ms_N)) - 1])
 
 
 def rounded_up(value: float) -> float:
-    """The value in four digits and never below it, so that what an error calls possible is."""
+    """The value rounded up to four digits, so that what an error calls possible is possible."""
     return float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value)))
 
 
@@ -183,7 +183,7 @@ def thresholds_for_latency(frontier: Frontier, ms_NT: Tensor, asked: float, conf
 
 
 def _first_step(frontier: Frontier) -> str:
-    """Why no sample can stop after the first member before the others do, where that is so."""
+    """Words for an error where all samples have the same score after the first member; else none."""
     first_N = frontier.trajectory.scores_NT[:, 0]
     if not bool((first_N == first_N[0]).all()):
         return ""

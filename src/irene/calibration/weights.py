@@ -12,7 +12,7 @@ from irene.bank import Bank
 from irene.calibration.temperature import fit_temperatures
 from irene.errors import OptionError
 from irene.halting.rule import Aggregation
-from irene.types import Task, differ
+from irene.types import Task, differ_in_size
 
 Weights = bool | None  # None: fitted where members differ in size
 _RIDGE = 0.01  # holds weights near equal where the data say little
@@ -21,7 +21,7 @@ _RIDGE = 0.01  # holds weights near equal where the data say little
 def fit_aggregation(bank: Bank, *, temperature: bool = True, weights: Weights = False) -> Aggregation:
     """Temperatures and weights of the members, fitted on a bank."""
     steps = bank.steps
-    weights = differ(bank.costs) if weights is None else weights
+    weights = differ_in_size(bank.costs) if weights is None else weights
     temperatures = (1.0,) * steps
     if temperature and bank.task == "classification":
         temperatures = fit_temperatures(bank.outputs, bank.targets)

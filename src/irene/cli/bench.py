@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from irene.cli.output import speaking
+from irene.cli.output import say, speaking
 from irene.cli.params import Device, Json, Point, RunFolder
 
 QUICK = {"batches": (1, 8), "backends": ("eager",), "seconds": 0.0, "samples": 16, "stream_batches": 4}
@@ -84,21 +84,21 @@ def bench(
         policy = cascade.policy.name
         skipped: dict[str, str] = {}
 
-        def say(words: str) -> None:
+        def remark(words: str) -> None:
             output.console.print(words, markup=False, highlight=False)
 
         def skip(name: str, reason: str) -> None:
             skipped[name] = reason
-            say(f"{name} is left out: {reason}")
+            remark(f"{name} is left out: {reason}")
 
         def report(row: benching.Row) -> None:
-            say(f"{row['backend']}, batch {row['batch']}, {row['mode']}: {row['ms']:.3g} ms")
+            remark(f"{row['backend']}, batch {row['batch']}, {row['mode']}: {row['ms']:.3g} ms")
 
-        say(plan(options))
+        remark(plan(options))
         if policy != given.policy.name:
-            say(f"the run never stops early, so for --cost {target:g} the {policy} policy stops its samples")
+            remark(f"the run never stops early, so for --cost {target:g} the {policy} policy stops its samples")
         elif policy == "never":
-            say("the run never stops early: --cost or --point shows what stopping saves")
+            remark("the run never stops early: --cost or --point shows what stopping saves")
         rows = benching.bench(cascade, inputs, options, report=report, skip=None if backend else skip)
         value: dict[str, Any] = {
             "run": str(folder),
@@ -123,6 +123,6 @@ def bench(
         def show(screen: Console) -> None:
             screen.print(shown)
             for line in filter(None, words):
-                screen.print(line, markup=False, highlight=False, soft_wrap=True)
+                say(screen, line)
 
         output.result(value, show)

@@ -93,6 +93,7 @@ def calibrate(
     from irene.calibration.fit import FEW
     from irene.cli import amounts
     from irene.cli.calibrating import Wish, bank_for, fit_point, timed
+    from irene.cli.loading import Reading
     from irene.cli.point_tables import show_point
     from irene.run import Run
 
@@ -107,8 +108,8 @@ def calibrate(
             confidence=amounts.share(confidence, "--confidence", large=True) or 0.0,
             guaranteed=guaranteed,
         )
-        run = Run.open(folder)
-        bank = bank_for(run, data, target=target, task=task, root=root, device=device, warn=output.warn)
+        run, reading = Run.open(folder), Reading(target=target, task=task, root=root)
+        bank = bank_for(run, data, reading, device=device, warn=output.warn)
         if wish.p99 is not None:
             with output.console.status("timing members, one sample at a time"):
                 bank = timed(run, bank, device)

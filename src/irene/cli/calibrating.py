@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from irene.bank import Bank
 from irene.calibration.fit import fit_policy
 from irene.calibration.selection import Fitted, Learner
 from irene.calibration.targets import Target
-from irene.cli.loading import load_for, refuse_alone
+from irene.cli.loading import Reading, load_for
 from irene.devices import pick_device
 from irene.errors import DataError, OptionError, RunError
 from irene.evaluation.banks import bank_of
@@ -22,30 +21,21 @@ from irene.run import Run
 from irene.runtime.bench import noise_for
 from irene.runtime.latency import measure_latency
 from irene.training.afterwards import selector_fitter
-from irene.types import differ
+from irene.types import differ_in_size
 
 Wish = Target  # of the command line, where --target names a column
 
 
-def bank_for(
-    run: Run,
-    spec: str | None,
-    *,
-    target: str | None,
-    task: str | None,
-    root: Path | None,
-    device: str,
-    warn: Callable[[str], None],
-) -> Bank:
+def bank_for(run: Run, spec: str | None, how: Reading, *, device: str, warn: Callable[[str], None]) -> Bank:
     """The outputs to calibrate on: the run's held-out ones, or those of its members on other data."""
     if spec is None:
-        refuse_alone(target, task, root)
+        how.refuse_alone()
         if "heldout" not in run.manifest["banks"]:
             raise RunError(f"{run.path}: has no held-out samples to calibrate on: give other samples with --data")
         return run.bank("heldout")
     where = pick_device(device)
     cascade = run.cascade(where)
-    data = load_for(run, spec, target=target, task=task, root=root, warn=warn)
+    data = load_for(run, spec, how, warn=warn)
     if run.method not in IMPORTED and data.fingerprint == run.manifest["data"]["fingerprint"]:
         raise DataError(f"the members were trained on {spec}: leave --data out to calibrate on its held-out samples")
     return bank_of(cascade, data.train, where, about={"split": "train", "fingerprint": data.fingerprint})
@@ -78,7 +68,7 @@ def fit_point(
         own = Fitted(trained, run.aggregation)
     learner = Learner(Selector.name, selector_fitter(cost=wish.cost, seed=seed))
     if policy != Selector.name:
-        also = own or (learner if differ(bank.costs) else None)
+        also = own or (learner if differ_in_size(bank.costs) else None)
         return fit_policy(bank, policy, weights=weights, also=also, **asked)
     if own is None:
         return fit_policy(bank, learner.fit, weights=weights, **asked)

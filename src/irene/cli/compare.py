@@ -25,7 +25,7 @@ from irene.cli.experiment import (
     refuse_training,
     tell,
 )
-from irene.cli.output import Output, speaking, typed
+from irene.cli.output import Output, say, speaking, typed
 from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Size, Source, Target, TaskName
 from irene.errors import OptionError
 
@@ -150,19 +150,19 @@ def _trained(flags: Flags, methods: str | None, members: int | None, reference: 
     }
     _show(found.table, output, value)
     tell(found.done, output)
-    output.console.print(f"table and runs are in {experiment.out}", markup=False, highlight=False, soft_wrap=True)
+    say(output.console, f"table and runs are in {experiment.out}")
     if found.done.lost():
         raise typer.Exit(FAILED)
 
 
 def _show(table: Table, output: Output, value: dict[str, Any]) -> None:
-    from irene.cli.tables import compared
+    from irene.cli.tables import comparison_tables
     from irene.evaluation.table_files import note
 
     def show(screen: Any) -> None:
         width = screen.width
         screen.width = 10_000  # rich would cut figures off where a name is long, and all of them in a pipe
-        for part in compared(table, width=width if screen.is_terminal else screen.width):
+        for part in comparison_tables(table, width=width if screen.is_terminal else screen.width):
             screen.print(part)
             screen.print()
         screen.width = width

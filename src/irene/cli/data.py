@@ -28,7 +28,7 @@ def data(
     json: Json = False,
 ) -> None:
     """List the sources of data, or describe one: shape, classes, sizes and balance of its splits."""
-    from irene.cli.loading import load_data
+    from irene.cli.loading import Reading, load_data
     from irene.cli.tables import pairs
     from irene.data import describe, names
 
@@ -38,7 +38,7 @@ def data(
             value: dict[str, Any] = {"sources": [{"name": name, "description": words} for name, words in listed]}
             table = pairs(listed)
         else:
-            loaded = load_data(spec, target=target, task=task, root=root, size=size)
+            loaded = load_data(spec, Reading(target=target, task=task, root=root, size=size))
             value = describe(loaded, heldout=share_or_count(heldout), seed=seed)
             table = pairs(_lines(value), title=value["name"])
         output.result(value, lambda screen: screen.print(table))

@@ -22,7 +22,7 @@ def demo(
     json: Json = False,
 ) -> None:
     """Train small ensembles on bundled handwritten digits and compare them, in under 3 minutes."""
-    from irene.cli.tables import comparison
+    from irene.cli.tables import figures_table
     from irene.evaluation.demo import run_demo
 
     with speaking(json) as output:
@@ -33,7 +33,7 @@ def demo(
             command=typed(context) or "irene demo",
             console=output.console,
         )
-        table = comparison(result.rows, title="Handwritten digits, test samples")
+        table = figures_table(result.rows, title="Handwritten digits, test samples")
         value = {
             "runs": {name: str(path) for name, path in result.runs.items()},
             "report": str(result.report),

@@ -36,12 +36,11 @@ def drift(
     `irene bank`, give a file with new outputs of its members.
     """
     from irene.cli.drifting import check, show_drift
+    from irene.cli.loading import Reading
     from irene.devices import pick_device
     from irene.run import Run
 
     with speaking(json) as output:
-        run = Run.open(folder)
-        found = check(
-            run, point, data, device=pick_device(device), target=target, task=task, root=root, warn=output.warn
-        )
+        run, reading = Run.open(folder), Reading(target=target, task=task, root=root)
+        found = check(run, point, data, reading, device=pick_device(device), warn=output.warn)
         show_drift(run, point, found, output)

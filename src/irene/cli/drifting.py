@@ -13,8 +13,8 @@ from torch import Tensor
 from irene.bank import Bank
 from irene.calibration.drift import Drift, check_drift
 from irene.cli.inputs import find_files, read_rows
-from irene.cli.loading import load_for
-from irene.cli.output import Output, command
+from irene.cli.loading import Reading, load_for
+from irene.cli.output import Output, command, say
 from irene.cli.tables import pairs
 from irene.data import Loader
 from irene.errors import DataError
@@ -31,11 +31,9 @@ def check(
     run: Run,
     name: str,
     data: Sequence[str],
+    how: Reading,
     *,
     device: torch.device,
-    target: str | None,
-    task: str | None,
-    root: Path | None,
     warn: Callable[[str], None],
 ) -> Drift:
     """Compare what an operating point does on data with what it did when it was calibrated."""
@@ -46,7 +44,7 @@ def check(
     cascade = run.cascade(device, point=name)
     parts = []
     for one in data:
-        for inputs in _inputs(run, name, one, device, target=target, task=task, root=root, warn=warn):
+        for inputs in _inputs(run, name, one, how, device=device, warn=warn):
             parts.append(cascade.predict(inputs.to(device)))
     if not parts:
         raise DataError(f"{', '.join(data)}: holds no samples to check")
@@ -69,7 +67,7 @@ def show_drift(run: Run, name: str, found: Drift, output: Output) -> None:
         screen.print(table)
         if found.recalibrate:
             hint = command("calibrate", run.path, "--name", name, "--data", "SPEC")
-            screen.print(f"\nwith labelled new samples: {hint} ...", markup=False, highlight=False, soft_wrap=True)
+            say(screen, f"\nwith labelled new samples: {hint} ...")
 
     output.result({"run": str(run.path), "point": name, **asdict(found)}, show)
 
@@ -82,15 +80,7 @@ def _outputs(run: Run, path: Path) -> Bank:
 
 
 def _inputs(
-    run: Run,
-    name: str,
-    one: str,
-    device: torch.device,
-    *,
-    target: str | None,
-    task: str | None,
-    root: Path | None,
-    warn: Callable[[str], None],
+    run: Run, name: str, one: str, how: Reading, *, device: torch.device, warn: Callable[[str], None]
 ) -> Iterator[Tensor]:
     path = Path(one)
     if path.exists() or (":" not in one and path.suffix):
@@ -98,7 +88,7 @@ def _inputs(
         for rows in read_rows(find_files([path], about), about, batch_size=BATCH, warn=warn):
             yield rows.inputs
         return
-    loaded = load_for(run, one, target=target, task=task, root=root, warn=warn)
+    loaded = load_for(run, one, how, warn=warn)
     for samples in unseen_samples(run, loaded, name)[1]:
         for batch in Loader(samples, batch_size=BATCH, device=device, shuffle=False).epoch(0):
             yield batch.inputs

@@ -29,7 +29,7 @@ def evaluate(
     on that data instead: on all samples of it, or on its test samples alone where the run was trained or the point
     calibrated on the others.
     """
-    from irene.cli.loading import load_for, refuse_alone
+    from irene.cli.loading import Reading, load_for
     from irene.cli.point_tables import summary
     from irene.cli.tables import every_figure
     from irene.devices import pick_device
@@ -38,10 +38,10 @@ def evaluate(
     from irene.run import Run
 
     with speaking(json) as output:
-        run = Run.open(folder)
+        run, reading = Run.open(folder), Reading(target=target, task=task, root=root)
         value: dict[str, Any] = {"run": str(folder), "method": run.method, "task": run.task}
         if data is None:
-            refuse_alone(target, task, root)
+            reading.refuse_alone()
             split = split or "test"
             if split == "test" and split not in run.manifest["banks"]:
                 raise RunError(f"{folder}: has no test samples: give labelled samples with --data")
@@ -50,7 +50,7 @@ def evaluate(
         else:
             if split not in (None, "test"):
                 raise OptionError(f"of --data only the test samples can be named: leave out --split {split}")
-            loaded = load_for(run, data, target=target, task=task, root=root, warn=output.warn)
+            loaded = load_for(run, data, reading, warn=output.warn)
             judged = evaluation.evaluate_on(run, loaded, pick_device(device), point=point, test_only=split is not None)
             name, split, samples, shown = loaded.name, judged.split, judged.samples, judged.figures
         value |= {"data": name, "split": split, "samples": samples, split: shown}

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from irene.cli.output import Output, say
 from irene.cli.params import ENSEMBLE, LOOP
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from irene.cli.output import Output
     from irene.evaluation.experiment import Done, Experiment
 
 MACHINE = "Machine"
@@ -92,15 +92,11 @@ def make_experiment(flags: Flags, console: Console) -> Experiment:
     described: dict[str, Any] = {"task": flags.task}  # `load` says what a task may be
     source = Source(spec=flags.data, target=flags.target, root=flags.root, size=flags.size, **described)
     loop = default_loop(source.load())
-    given = {
-        name: (flag, str(value))
-        for name, flag, value in (
-            ("epochs", "--epochs", flags.epochs),
-            ("batch_size", "--batch-size", flags.batch_size),
-            ("optimizer.lr", "--lr", flags.lr),
-            ("compile", "--compile", flags.compile or None),
-        )
-        if value is not None
+    asked = {
+        "epochs": flags.epochs,
+        "batch_size": flags.batch_size,
+        "optimizer.lr": flags.lr,
+        "compile": flags.compile or None,
     }
     return Experiment(
         data=source,
@@ -109,7 +105,7 @@ def make_experiment(flags: Flags, console: Console) -> Experiment:
         backbones=backbones,
         heldout=given_options.share_or_count(flags.heldout),
         device=flags.device,
-        loop=given_options.apply(loop, given, "the training of a member"),
+        loop=given_options.apply(loop, given_options.given(asked), "the training of a member"),
         workers=flags.workers,
         ray=flags.ray,
         console=console,
@@ -138,7 +134,7 @@ def own_options(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def refuse_training(flags: Flags, more: Mapping[str, object]) -> None:
-    """Options of a training have no meaning for runs that exist; `more` are those of a verb, by their flags."""
+    """Refuse flags of a training where runs that exist are given; `more` are those of a single verb."""
     from irene.errors import OptionError
 
     given = {
@@ -169,7 +165,7 @@ def refuse_training(flags: Flags, more: Mapping[str, object]) -> None:
 def tell(done: Done, output: Output) -> None:
     """Say which runs are missing, and why."""
     for name, reason in done.left_out().items():
-        output.console.print(f"{name} was left out: {reason}", markup=False, highlight=False, soft_wrap=True)
+        say(output.console, f"{name} was left out: {reason}")
     for name, reason in done.lost().items():
         words = f"{name} is missing: {reason}; the same command goes on with it"
-        output.console.print(words, markup=False, highlight=False, soft_wrap=True)
+        say(output.console, words)

@@ -50,6 +50,7 @@ def export(
     """
     from irene.cli import amounts
     from irene.cli.exporting import choose_format, heldout_data, show_export
+    from irene.cli.loading import Reading
     from irene.errors import OptionError
     from irene.run import Run
     from irene.runtime.export.folder import export as write
@@ -64,7 +65,7 @@ def export(
         if limit is not None and limit < 0:
             raise OptionError(f"--max-loss is an accuracy that int8 may cost, 0 or more, got {max_loss}")
         run = Run.open(folder)
-        loaded = heldout_data(run, data, target=target, task=task, root=root, int8=int8)
+        loaded = heldout_data(run, data, Reading(target=target, task=task, root=root), int8=int8)
         manifest = write(
             run, out, format=chosen, point=point, int8=int8, data=loaded, max_loss=MAX_LOSS if limit is None else limit
         )

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from irene.cli.loading import load_data
-from irene.cli.output import Output
+from irene.cli.loading import Reading, load_data
+from irene.cli.output import Output, say
 from irene.cli.tables import pairs
 from irene.data import Data, names
 from irene.errors import OptionError
@@ -25,19 +25,17 @@ def choose_format(text: str) -> Format:
     raise OptionError(f"--format must be one of {', '.join(FORMATS)}, got {text!r}")
 
 
-def heldout_data(
-    run: Run, spec: str | None, *, target: str | None, task: str | None, root: Path | None, int8: bool
-) -> Data | None:
+def heldout_data(run: Run, spec: str | None, how: Reading, *, int8: bool) -> Data | None:
     """The data whose held-out samples int8 is calibrated on: the one named, or the run's if that is a bundled one."""
     if not int8:
-        if any(given is not None for given in (spec, target, task, root)):
+        if spec is not None or how != Reading():
             raise OptionError("--data and how to read it are for --int8, which is calibrated on it: leave them out")
         return None
     if spec is None:
         spec = str(run.manifest["data"]["data"])
         if spec not in dict(names()):
             raise OptionError(f"--int8 is calibrated on the run's held-out samples: name its data ({spec}) with --data")
-    return load_data(spec, target=target, task=task, root=root, like=like_training(run))
+    return load_data(spec, how, like=like_training(run))
 
 
 def show_export(run: Run, out: Path, manifest: dict[str, Any], output: Output) -> None:
@@ -76,6 +74,6 @@ def show_export(run: Run, out: Path, manifest: dict[str, Any], output: Output) -
         screen.print(pairs(rows, title=f"{run.path} in {out}"))
         line = f'python -c "from load_irene import load; print(load().points)"  # in {out}'
         words = f"\ntry it: {line}\nhow to use it: {out / 'README.md'}"
-        screen.print(words, markup=False, highlight=False, soft_wrap=True)
+        say(screen, words)
 
     output.result(value, show)

@@ -43,7 +43,7 @@ def import_(
     outputs are kept: those on its training samples to calibrate on, those on its test samples to test on.
     """
     from irene.cli.imports import as_task, read_labels, show_import
-    from irene.cli.loading import load_data
+    from irene.cli.loading import Reading, load_data
     from irene.devices import pick_device
     from irene.errors import OptionError
     from irene.imported import import_members
@@ -53,7 +53,7 @@ def import_(
             raise OptionError("say where to write the run, for example --out runs/mine")
         if data is None and any(given is not None for given in (target, root, size)):
             raise OptionError("--target, --root and --size say how to read --data: give it too")
-        loaded = None if data is None else load_data(data, target=target, task=task, root=root, size=size)
+        loaded = None if data is None else load_data(data, Reading(target=target, task=task, root=root, size=size))
         run = import_members(
             [*(members or ()), *(files or ())],
             out,

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from irene.bank import Bank
 from irene.cli import options
-from irene.cli.output import Output, command
-from irene.cli.tables import comparison
+from irene.cli.output import Output, command, say
+from irene.cli.tables import figures_table
 from irene.errors import DataError, OptionError
 from irene.run import Run
 from irene.types import TASKS, Cost, Task
@@ -68,15 +68,15 @@ def show_import(run: Run, output: Output) -> None:
 
     def show(screen: Console) -> None:
         if run.figures:
-            screen.print(comparison(run.figures, title="All members on every sample"))
+            screen.print(figures_table(run.figures, title="All members on every sample"))
         for note in run.manifest["notes"]:
-            screen.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
-        screen.print(f"\nrun written to {run.path}", markup=False, highlight=False, soft_wrap=True)
+            say(screen, f"note: {note}")
+        say(screen, f"\nrun written to {run.path}")
         if len(run.costs) == 1:
             screen.print("stopping early takes two members or more: there is nothing to calibrate", highlight=False)
         elif "heldout" in run.figures:
             hint = command("calibrate", run.path, "--max-drop", "0.5%")
-            screen.print(f"next: {hint}", markup=False, highlight=False, soft_wrap=True)
+            say(screen, f"next: {hint}")
         else:
             screen.print("next: irene calibrate with labelled --data", markup=False, highlight=False)
 

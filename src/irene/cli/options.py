@@ -13,6 +13,16 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from irene.errors import OptionError
 
 _SUFFIXES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_FLAGS = {  # of the options whose flag is not their name
+    "optimizer.kind": "--optimizer",
+    "optimizer.lr": "--lr",
+    "optimizer.weight_decay": "--weight-decay",
+    "optimizer.schedule.kind": "--schedule",
+    "loss_weights.ensemble": "--ensemble-weight",
+    "loss_weights.cost": "--cost-weight",
+    "loss_weights.rank": "--rank-weight",
+    "loss_weights.discrepancy": "--discrepancy-weight",
+}
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -72,6 +82,15 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
             raise OptionError(f"--set takes NAME=VALUE, got {pair!r}")
         found[name.strip()] = value.strip()
     return found
+
+
+def given(values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The options that are not None, by their names: each with its flag and its value as text."""
+    return {
+        name: (_FLAGS.get(name, f"--{name.replace('_', '-')}"), str(value))
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def apply(options: Any, given: Mapping[str, tuple[str, str]], owner: str) -> Any:

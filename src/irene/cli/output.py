@@ -31,8 +31,13 @@ def typed(context: typer.Context) -> str:
     return str((context.obj or {}).get("command", ""))
 
 
+def say(console: Console, words: str) -> None:
+    """Print words as they are: names come from users and are no markup, and lines to be copied must not be broken."""
+    console.print(words, markup=False, highlight=False, soft_wrap=True)
+
+
 class Output:
-    """The two voices of a verb. Whatever a library prints to stdout while the verb works goes to stderr."""
+    """Where a verb prints: its result to stdout, and all else to stderr, also what libraries print meanwhile."""
 
     def __init__(self, *, json_wanted: bool) -> None:
         self.json_wanted = json_wanted
@@ -42,7 +47,7 @@ class Output:
 
     def warn(self, words: str) -> None:
         """Say, beside the result, what may make it wrong."""
-        self.console.print(f"warning: {words}", markup=False, highlight=False, soft_wrap=True)
+        say(self.console, f"warning: {words}")
 
     def result(self, value: dict[str, Any], show: Callable[[Console], None]) -> None:
         """Say what came out: `value` as one line of JSON, or whatever `show` draws."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console, Group
 
-from irene.cli.output import Output, command
+from irene.cli.output import Output, command, say
 from irene.cli.tables import pairs
 from irene.numbers import percent
 from irene.point import OperatingPoint
@@ -24,7 +24,7 @@ def show_point(run: Run, point: OperatingPoint, output: Output) -> None:
     def show(screen: Console) -> None:
         screen.print(table)
         words = f"\ntry it: {hint}\nwithout --point the run stops as it was trained"
-        screen.print(words, markup=False, highlight=False, soft_wrap=True)
+        say(screen, words)
 
     output.result({"run": str(run.path), "point": summary(point)}, show)
 

@@ -16,7 +16,7 @@ from irene.cli.inputs import shown
 from irene.cli.predict_files import Format, encode, join_files
 from irene.cli.predictions import Record
 from irene.errors import OptionError
-from irene.files import draft_of, locked, taking_the_place_of, write_atomically, write_json
+from irene.files import draft_of, locked, replacing, write_atomically, write_json
 from irene.run import Run
 
 _DECIDES = ("task", "data", "members", "gate", "policy", "aggregation")  # of a run, what answers depend on
@@ -74,7 +74,7 @@ class Parts:
                 self._remove()
 
     def _go_on(self, lock: ExitStack) -> None:
-        """Take up what an interrupted call left; where that is no answer, begin."""
+        """Go on with what an interrupted call left, or begin if it left no answers."""
         record = self.folder / "done.json"
         if record.exists() and not _locked(self.folder, lock):
             raise self._busy()
@@ -123,7 +123,7 @@ class Parts:
 
     def join(self) -> None:
         """Make one file of the parts, and remove them."""
-        with taking_the_place_of(self.out) as file:
+        with replacing(self.out) as file:
             join_files([self._part(number) for number in range(self.done.parts)], file, self.kind)
         self._remove()
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from irene.cli.output import speaking
+from irene.cli.output import say, speaking
 from irene.cli.params import Json
 
 
@@ -26,5 +26,5 @@ def report(
         value = {"report": str(path), "runs": [str(folder) for folder in folders], "split": split}
         output.result(
             value,
-            lambda screen: screen.print(f"report written to {path}", markup=False, highlight=False, soft_wrap=True),
+            lambda screen: say(screen, f"report written to {path}"),
         )

@@ -25,7 +25,7 @@ from irene.cli.experiment import (
     refuse_training,
     tell,
 )
-from irene.cli.output import Output, speaking, typed
+from irene.cli.output import Output, say, speaking, typed
 from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Size, Source, Target, TaskName
 
 
@@ -126,7 +126,7 @@ def _answer(name: str, folders: list[Path], flags: Flags, members: int | None, o
     found, files = write_study(chosen, done.runs, place)
     output.result(
         {**found, "files": [str(file) for file in files], "left_out": done.left_out(), "lost": done.lost()},
-        lambda screen: screen.print("\n".join(map(str, files)), markup=False, highlight=False, soft_wrap=True),
+        lambda screen: say(screen, "\n".join(map(str, files))),
     )
     if done.lost():
         raise typer.Exit(FAILED)

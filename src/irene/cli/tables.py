@@ -18,7 +18,7 @@ _GAP = 3  # between columns
 _VALUES = {"rmse": "RMSE", "mae": "MAE", "r2": "R2"}
 
 
-def comparison(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Group:
+def figures_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Group:
     """One row a run: how good, at what cost; the utility where some run has one."""
     figures = list(rows.values())
     quality = _CLASSES if "accuracy" in figures[0] else _VALUES
@@ -35,7 +35,7 @@ def comparison(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Group:
     return _titled(title, table)
 
 
-def compared(table: Comparison, *, width: int) -> list[Table]:
+def comparison_tables(table: Comparison, *, width: int) -> list[Table]:
     """The table of a comparison, the best of each column in bold; columns beyond this width go on below."""
     rows = [[Text(head) for head in heads(table)]]
     for row in table.rows:

@@ -183,15 +183,13 @@ def train(
 
     Under torchrun the processes train together: torchrun --nproc-per-node 2 -m irene train ...
     """
+    from irene.cli.loading import Reading
     from irene.cli.training import Flags, run_training, show_run
 
     flags = Flags(
         method=method,
         data=data,
-        target=target,
-        task=task,
-        root=root,
-        size=size,
+        reading=Reading(target=target, task=task, root=root, size=size),
         heldout=heldout,
         members=members,
         backbone=backbone,

@@ -12,9 +12,9 @@ from typing import Any
 from rich.console import Console
 
 from irene.cli import options as given_options
-from irene.cli.loading import load_data
-from irene.cli.output import Output, leads
-from irene.cli.tables import comparison
+from irene.cli.loading import Reading, load_data
+from irene.cli.output import Output, leads, say
+from irene.cli.tables import figures_table
 from irene.errors import IreneError, OptionError
 from irene.run import Run
 from irene.training.method import Method
@@ -26,16 +26,6 @@ from irene.training.train import train as train_run
 
 ADAM_LR = 1e-3  # sgd's default of 0.1 would blow Adam up
 PAPER_LOOP = LoopOptions(epochs=200, batch_size=128, optimizer=OptimizerOptions(schedule=Schedule(kind="multistep")))
-_FLAGS = {  # of the options whose flag is not their name
-    "optimizer.kind": "--optimizer",
-    "optimizer.lr": "--lr",
-    "optimizer.weight_decay": "--weight-decay",
-    "optimizer.schedule.kind": "--schedule",
-    "loss_weights.ensemble": "--ensemble-weight",
-    "loss_weights.cost": "--cost-weight",
-    "loss_weights.rank": "--rank-weight",
-    "loss_weights.discrepancy": "--discrepancy-weight",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +34,7 @@ class Flags:
 
     method: str
     data: str | None
-    target: str | None
-    task: str | None
-    root: Path | None
-    size: int | None
+    reading: Reading
     heldout: str | None
     members: int | None
     backbone: str | None
@@ -72,8 +59,8 @@ def run_training(
     if resume and flags.out is None:
         raise OptionError("--resume needs the directory of the interrupted run: give --out")
     out = flags.out or default_out(flags.method, spec, flags.seed)
-    data = load_data(spec, target=flags.target, task=flags.task, root=flags.root, size=flags.size)
-    with nothing_left_of(out):
+    data = load_data(spec, flags.reading)
+    with removing_empty_folders(out):
         try:
             run = train_run(
                 flags.method,
@@ -89,7 +76,7 @@ def run_training(
             )
         except KeyboardInterrupt:
             words = f"go on with the same command and --resume --out {shlex.quote(str(out))}"
-            console.print(words, markup=False, highlight=False, soft_wrap=True)
+            say(console, words)
             raise
     if leads() and "command" not in run.manifest:
         run.note_command(command)
@@ -105,29 +92,20 @@ def data_spec(flags: Flags) -> str:
 
 def method_options(method: Method, flags: Flags) -> Any:
     """The method's own options, from its flags and from --set."""
-    given = _given(flags.own)
+    given = given_options.given(flags.own)
     for name, text in given_options.settings(flags.settings).items():
         given[name] = (f"--set {name}", text)
     return given_options.apply(method.options(), given, method.name)
 
 
 def loop_options(flags: Flags, own: Any) -> LoopOptions:
-    """How each member is trained: as the paper does where the method's own options say so, with what was given."""
+    """How each member is trained: as flags say, else as in the paper if that is the recipe, else by default."""
     base = PAPER_LOOP if getattr(own, "recipe", None) == "paper" else LoopOptions()
-    given = _given(flags.loop)
+    given = given_options.given(flags.loop)
     if flags.loop["optimizer.kind"] == "adam":
         given.setdefault("optimizer.lr", ("--lr", str(ADAM_LR)))
     options: LoopOptions = given_options.apply(base, given, "the training of a member")
     return options
-
-
-def _given(flags: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """The flags that were given: from the option's name to the flag and its text."""
-    return {
-        name: (_FLAGS.get(name, f"--{name.replace('_', '-')}"), str(value))
-        for name, value in flags.items()
-        if value is not None
-    }
 
 
 def train_options(method: Method, flags: Flags) -> TrainOptions:
@@ -162,8 +140,8 @@ def default_out(method: str, spec: str, seed: int) -> Path:
 
 
 @contextmanager
-def nothing_left_of(out: Path) -> Iterator[None]:
-    """Take the folders away again that were made for a run, when a mistake left them empty."""
+def removing_empty_folders(out: Path) -> Iterator[None]:
+    """Remove the folders that were made for a run if an error left them empty."""
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         yield
@@ -194,7 +172,7 @@ def show_run(run: Run, output: Output) -> None:
 
     def show(screen: Console) -> None:
         if figures:
-            screen.print(comparison(figures, title=f"{run.method} on {run.manifest['data']['data']}"))
-        screen.print(f"\nrun written to {run.path}", markup=False, highlight=False, soft_wrap=True)
+            screen.print(figures_table(figures, title=f"{run.method} on {run.manifest['data']['data']}"))
+        say(screen, f"\nrun written to {run.path}")
 
     output.result(value, show)

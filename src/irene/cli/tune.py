@@ -96,16 +96,14 @@ def tune(
     training set, which nothing was fitted on; the test samples are not looked at. The same command goes on with a
     search that was interrupted.
     """
+    from irene.cli.loading import Reading
     from irene.cli.training import Flags
     from irene.cli.tuning import run_search, show_tuned
 
     flags = Flags(
         method="irene",
         data=data,
-        target=target,
-        task=task,
-        root=root,
-        size=size,
+        reading=Reading(target=target, task=task, root=root, size=size),
         heldout=heldout,
         members=members,
         backbone=backbone,

@@ -7,8 +7,8 @@ import shlex
 from rich.console import Console
 
 from irene.cli.loading import load_data
-from irene.cli.options import share_or_count
-from irene.cli.output import Output
+from irene.cli.options import given, share_or_count
+from irene.cli.output import Output, say
 from irene.cli.tables import pairs
 from irene.cli.training import Flags, data_spec, loop_options, method_options, train_options
 from irene.training.methods import find_method
@@ -25,7 +25,7 @@ def run_search(flags: Flags, *, trials: int, workers: int, validation: str | Non
     method = find_method(flags.method)
     own = method_options(method, flags)
     return tune(
-        load_data(spec, target=flags.target, task=flags.task, root=flags.root, size=flags.size),
+        load_data(spec, flags.reading),
         flags.out,
         options=TuneOptions(trials=trials, workers=workers, validation=share_or_count(validation, "--validation")),
         train=train_options(method, flags),
@@ -63,31 +63,27 @@ def show_tuned(flags: Flags, tuned: Tuned, output: Output) -> None:
 
     def show(screen: Console) -> None:
         screen.print(table)
-        screen.print(f"\ntrain with it: {command}", markup=False, highlight=False, soft_wrap=True)
+        say(screen, f"\ntrain with it: {command}")
 
     output.result(value, show)
 
 
 def train_command(flags: Flags, tuned: Tuned) -> str:
     """The command that trains with what was found, on all training samples."""
-    names = {"optimizer.kind": "optimizer", "optimizer.lr": "lr"}
-    given: dict[str, object] = {
+    asked: dict[str, object] = {
         "data": flags.data,
-        "target": flags.target,
-        "task": flags.task,
-        "root": flags.root,
-        "size": flags.size,
+        **vars(flags.reading),
         "heldout": flags.heldout,
         "members": flags.members,
         "backbone": flags.backbone,
         "backbones": flags.backbones,
         "seed": flags.seed,
-        **{names.get(name, name.replace("_", "-")): value for name, value in flags.loop.items()},
-        **{name.replace("_", "-"): value for name, value in flags.own.items()},
+        **flags.loop,
+        **flags.own,
     }
     words = ["irene", "train", "irene"]
-    for name, value in given.items():
-        words += [f"--{name}", str(value)] if value is not None else []
+    for flag, text in given(asked).values():
+        words += [flag, text]
     for setting in (*flags.settings, *(f"{name}={value:.4g}" for name, value in tuned.parameters.items())):
         words += ["--set", setting]
     return shlex.join(words)

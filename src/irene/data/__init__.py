@@ -9,7 +9,7 @@ from irene.data.describe import describe
 from irene.data.loader import Batch, Loader
 from irene.data.samples import Augment, Column, Data, Samples
 from irene.data.sources import load, names
-from irene.data.splits import Splits, folds, split
+from irene.data.splits import Splits, split
 
 __all__ = [
     "Augment",
@@ -21,7 +21,6 @@ __all__ = [
     "Splits",
     "augment_images",
     "describe",
-    "folds",
     "from_arrays",
     "from_datasets",
     "load",

@@ -29,7 +29,7 @@ class ImageFiles(Dataset[tuple[Tensor, int]]):
     """Image files, decoded as they are asked for, in one shape."""
 
     def __init__(self, paths: Sequence[Path], labels: Tensor, shape: tuple[int, int, int]) -> None:
-        self.paths = np.array([str(path) for path in paths])  # one block: workers share it without copying
+        self.paths = paths
         self.labels = labels
         self.shape = shape
 
@@ -37,7 +37,7 @@ class ImageFiles(Dataset[tuple[Tensor, int]]):
         return len(self.paths)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return read_image(str(self.paths[index]), self.shape), int(self.labels[index])
+        return read_image(self.paths[index], self.shape), int(self.labels[index])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ Unseen = Callable[[str, str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Like:
-    """What is settled about data before it is read; as nothing is trained on it, a class may have a single sample."""
+    """What data must look like for a model that is there already; a class may then have a single sample."""
 
     task: Task
     shape: tuple[int, ...]  # of a sample; images are resized to it

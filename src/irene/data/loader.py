@@ -1,4 +1,4 @@
-"""Batches of samples on a device: out of its memory where they fit, from worker processes where not."""
+"""Batches of samples on a device: out of its memory where they fit, read batch by batch where they do not."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from irene.data.augmentation import augment_images, gather_augmented
 from irene.data.plan import Plan, batch_bounds, draw_plan, epoch_seed
 from irene.data.samples import Augment, Samples
 from irene.devices import pick_device
-from irene.errors import DataError, OptionError
+from irene.errors import OptionError
 
 _SHARE_OF_FREE_MEMORY = 0.25
 
@@ -38,7 +37,7 @@ class Loader:
     Order and augmentation depend on the seed and the epoch alone. `batch_size` counts the samples of all
     `world` processes together, and process `rank` gets its slice of every batch. `limit_bytes` is the most
     that inputs may take on the device (a quarter of the free memory of a GPU unless it is given); beyond it,
-    or when inputs are read lazily, `workers` processes prepare the batches.
+    or when inputs are read lazily, each batch is read when it is asked for.
     """
 
     def __init__(
@@ -53,15 +52,14 @@ class Loader:
         drop_last: bool = False,
         rank: int = 0,
         world: int = 1,
-        workers: int = 0,
         limit_bytes: int | None = None,
     ) -> None:
         if not 0 <= rank < world:
             raise OptionError(f"rank must be from 0 to below the {world} processes, got {rank}")
         if batch_size < world:
             raise OptionError(f"batch size must be 1 or more for each of the {world} processes, got {batch_size}")
-        if seed < 0 or workers < 0:
-            raise OptionError(f"seed and workers must be 0 or more, got seed {seed} and workers {workers}")
+        if seed < 0:
+            raise OptionError(f"seed must be 0 or more, got {seed}")
         if augment and len(samples.shape) != 3:
             raise OptionError(
                 f"crop and flip need images (C, H, W), got inputs of shape {samples.shape}: leave augment out"
@@ -72,7 +70,6 @@ class Loader:
         self.shuffle = shuffle
         self.seed = seed
         self.augment = augment or Augment()
-        self.workers = workers
         self._bounds = batch_bounds(len(samples), self.batch_size, drop_last=drop_last, rank=rank, world=world)
         self._targets = samples.targets.to(self.device)
         self._ids = samples.ids.to(self.device)
@@ -110,35 +107,11 @@ class Loader:
         return augment_images(inputs, *plan[1:], self.augment.crop) if self.augment else inputs
 
     def _read(self, order: Tensor, epoch: int) -> Iterator[Tensor]:
-        """Inputs of this process's rows, read by workers."""
+        """The inputs of this process's rows, batch by batch."""
         seed = epoch_seed(self.seed, epoch)
-        reader: DataLoader[Tensor | DataError] = DataLoader(
-            _Reader(self.samples, seed),
-            sampler=[order[start:stop].tolist() for start, stop in self._bounds],
-            batch_size=None,  # one item is a whole batch already
-            num_workers=self.workers,
-            pin_memory=self.device.type == "cuda",
-            # Else the pool would draw its seed from torch's global generator, and so change the run.
-            generator=torch.Generator().manual_seed(seed),
-        )
-        for inputs in reader:
-            if isinstance(inputs, DataError):
-                raise inputs
-            yield inputs
-
-
-class _Reader(Dataset["Tensor | DataError"]):
-    """Reads whole batches. An error is a value here: raised in a worker, it would lose its one line."""
-
-    def __init__(self, samples: Samples, seed: int) -> None:
-        self.samples = samples
-        self.seed = seed
-
-    def __getitem__(self, positions: list[int]) -> Tensor | DataError:
-        try:
-            return self.samples.read(positions, self.seed)
-        except DataError as error:
-            return error
+        for start, stop in self._bounds:
+            inputs = self.samples.read(order[start:stop].tolist(), seed)
+            yield inputs.pin_memory() if self.device.type == "cuda" else inputs
 
 
 def _place(samples: Samples, device: torch.device, limit_bytes: int | None) -> Tensor | None:

@@ -1,6 +1,6 @@
 """The order of an epoch and its augmentation: a pure function of the seed and the epoch.
 
-It is drawn for all samples at once, whatever the number of processes or workers, so that a resumed run and a
+It is drawn for all samples at once, whatever the number of processes, so that a resumed run and a
 run on several devices see exactly what one uninterrupted process sees.
 """
 

@@ -99,7 +99,7 @@ def _load_named(spec: str, given: dict[str, Any], root: str | Path | None, seed:
 
 
 def _refuse(given: dict[str, Any], what: str, allowed: tuple[str, ...]) -> None:
-    """An option that would be ignored is a mistake the user should hear of."""
+    """Refuse options that this source would ignore."""
     for option in given:
         if option not in allowed:
             raise OptionError(f"{option} has no meaning for {what}: leave it out")

@@ -8,11 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
 from irene.data.fingerprint import tensor_digest
 from irene.data.samples import Data, Samples
-from irene.data.stratify import fold_indices, take_aside
+from irene.data.stratify import take_aside
 from irene.errors import OptionError
 
 _LARGE = 10_000  # from this many training samples on, a tenth is enough to fit a policy on
@@ -65,8 +63,3 @@ def split(data: Data, *, heldout: float | int | None = None, seed: int = 0) -> S
     if data.columns:
         record["columns"] = [column.to_dict() for column in data.columns]
     return Splits(data=data, record=record, **parts)
-
-
-def folds(samples: Samples, count: int, seed: int) -> list[tuple[Tensor, Tensor]]:
-    """(train, out) positions of stratified folds, for predictions on samples a member has not learnt from."""
-    return fold_indices(samples.targets, count, seed)

@@ -38,7 +38,7 @@ def like_training(run: Run, unseen: Unseen | None = None) -> Like:
 
 
 def as_run_expects(run: Run, data: Data) -> Data:
-    """The data with the classes numbered as the run's are; an error where it means something else to the run."""
+    """The data with its classes numbered as the run's; an error if it does not fit the run."""
     about = run.manifest["data"]
     if data.task != run.task:
         raise DataError(f"{data.name} is for {data.task} and {run.path} was trained for {run.task}")
@@ -55,7 +55,7 @@ def as_run_expects(run: Run, data: Data) -> Data:
 
 
 def unseen_samples(run: Run, data: Data, point: str | None = None) -> tuple[str, tuple[Samples, ...]]:
-    """What of data a run may be judged by: "all", or "test" where the others were trained or the point calibrated on.
+    """The samples that a run may be judged by: "all", or "test" if it was trained or calibrated on the others.
 
     Data is known by its fingerprint.
     """

@@ -11,7 +11,7 @@ import torch
 
 from irene import metrics
 from irene.bank import Bank
-from irene.calibration import frontier as calibration
+from irene.calibration.frontier import frontier
 from irene.data import Data, Loader
 from irene.errors import DataError
 from irene.evaluation.banks import as_run_expects, unseen_samples
@@ -103,10 +103,10 @@ def quality_name(task: Task) -> str:
     return "accuracy" if task == "classification" else "rmse"
 
 
-def frontier(evaluation: Evaluation, policy: Stopper | None = None) -> tuple[list[float], list[float]]:
+def frontier_points(evaluation: Evaluation, policy: Stopper | None = None) -> tuple[list[float], list[float]]:
     """Cost in members and quality at thresholds of a policy, from end to end: the run's own unless another is given."""
     run = evaluation.run
-    curve = calibration.frontier(evaluation.bank, policy or run.policy(), run.aggregation)
+    curve = frontier(evaluation.bank, policy or run.policy(), run.aggregation)
     quality_M = curve.quality_M if run.task == "classification" else (-curve.quality_M).sqrt()
     kept = torch.linspace(0, len(quality_M) - 1, min(_MOST_POINTS, len(quality_M))).round().long()
     return curve.cost_M[kept].tolist(), quality_M[kept].tolist()

@@ -54,7 +54,7 @@ class Done:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
     def left_out(self) -> dict[str, str]:
-        """The runs that cannot be, with the reason."""
+        """The runs that this data or these options do not allow, with the reason."""
         return {name: one.message for name, one in self.outcomes.items() if one.status == "unfit"}
 
     def lost(self) -> dict[str, str]:

@@ -50,7 +50,7 @@ def frontier(series: Sequence[Series], *, quality: str) -> Figure:
 
 
 def accuracy_limits(values: Sequence[float]) -> tuple[float, float]:
-    """An axis that shows differences, but none of a tenth of a point as if it were the world, nor above 100 %."""
+    """Limits of an axis of accuracy: close around the values, but at least a point apart and hardly above 100 %."""
     low, high = min(values), max(values)
     room = max(0.15 * (high - low), 0.005)
     return max(low - room, 0.0), min(high + room, 1.0 + room / 10)

@@ -49,7 +49,7 @@ class RayTasks:
 
 
 def _do_from(folder: str, job: Job) -> Outcome:
-    """Do a job where relative paths of data mean what they mean to the one who gave them."""
+    """Do a job in the folder it was given in, so that relative paths of data are right."""
     with suppress(OSError):  # a machine without that folder can still do jobs whose data has a name or a whole path
         os.chdir(folder)  # workers begin where their cluster was started
     return do(job)

@@ -74,7 +74,7 @@ def headline(evaluations: Sequence[Evaluation], names: Sequence[str]) -> str:
 
 
 def _share(best: Evaluation, rival: Evaluation) -> str:
-    """What one costs of what the other does: in FLOPs, as members may differ in size, where they were counted."""
+    """The cost of one as a share of the other's: in FLOPs where they were counted, as members may differ in size."""
     measured = all(one.figures["flops"] > 0 for one in (best, rival))  # NaN is above nothing
     unit, said = ("flops", "FLOPs") if measured else ("cost", "members")
     return f"{best.figures[unit] / rival.figures[unit]:.0%} of its {said}"
@@ -146,9 +146,9 @@ def _frontier(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str
         if one.bank.gates is not None or one.bank.steps == 1:
             continue
         if one.run.manifest["policy"]["name"] != "never":
-            lines.append(_series(f"{name}, any threshold", evaluate.frontier(one), colour))
+            lines.append(_series(f"{name}, any threshold", evaluate.frontier_points(one), colour))
         elif one.bank.task == "classification":
-            swept = evaluate.frontier(one, Margin())
+            swept = evaluate.frontier_points(one, Margin())
             lines.append(_series(f"{name}, stopped by margin", swept, colour, dashed=True))
     title = quality if quality == "accuracy" else quality.upper()
     page.heading(f"{title[0].upper()}{title[1:]} against cost")

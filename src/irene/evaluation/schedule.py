@@ -1,4 +1,4 @@
-"""Jobs done in an order that respects who needs whom, with their progress shown."""
+"""Does jobs, each one after the job whose members it takes, and shows their progress."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run_jobs(jobs: Sequence[Job], pool: Pool, console: Console | None = None) ->
 
 
 def _ready(waiting: Sequence[Job], running: Iterable[Job]) -> list[Job]:
-    """The waiting jobs that need nobody who has not ended yet."""
+    """The waiting jobs that take members of no job that is still to end."""
     open_folders = {job.folder for job in (*waiting, *running)}
     return [job for job in waiting if job.members_of not in open_folders]
 
@@ -69,7 +69,7 @@ def _say(job: Job, outcome: Outcome) -> str:
 
 
 def _where(job: Job) -> str:
-    """What a running job is at, by the last line of its metrics."""
+    """The stage and epoch that a running job has reached, by the last line of its metrics."""
     try:
         record = json.loads((job.folder / "metrics.jsonl").read_text().splitlines()[-1])
         return f"{record['stage']}, epoch {record['epoch'] + 1}"

@@ -29,7 +29,7 @@ class Step:
 
 
 def needs_classes(policy: str, task: Task) -> None:
-    """Refuse values where a policy looks at the probabilities of classes."""
+    """Refuse regression for a policy that needs class probabilities."""
     if task != "classification":
         raise OptionError(
             f"the {policy} policy needs class probabilities: for regression use spread, cost-to-go or selector"

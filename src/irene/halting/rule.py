@@ -42,12 +42,12 @@ class Aggregation:
         return cls((1.0,) * members, (1.0,) * members)
 
     def members(self, order: Iterable[int]) -> Aggregation:
-        """That of some of the members, in another order."""
+        """The aggregation of some of the members, in this order."""
         columns = list(order)
         return Aggregation(tuple(self.weights[i] for i in columns), tuple(self.temperatures[i] for i in columns))
 
     def observe(self, t: int, output_BHK: Tensor, sum_BK: Tensor, task: Task) -> tuple[Step, Tensor]:
-        """Add the raw output of member t (counted from 0) to the weighted sum; what a policy may see of it."""
+        """Add the raw output of member t (counted from 0) to the weighted sum; what a policy sees, and the new sum."""
         heads_BHK = output_BHK.float()
         if task == "classification":
             heads_BHK = torch.softmax(heads_BHK / self.temperatures[t], dim=2)
@@ -90,7 +90,7 @@ class Rule:
 
     @classmethod
     def of(cls, stopper: Stopper, aggregation: Aggregation, task: Task) -> Rule:
-        """The rule of a policy; whatever has no order of members is refused."""
+        """The rule of a policy; a router, which knows no fixed order of members, is refused."""
         if not isinstance(stopper, Policy):
             raise OptionError(
                 f"the {stopper.name} policy chooses the next member of each sample, so it cannot run members in a "

@@ -137,8 +137,11 @@ class Selector(Policy):
 
 
 def _fusing() -> bool:
-    """Whether a compiler is making kernels for inference out of this: it joins what is written as sums of products,
-    term by term, and leaves matrix products, each of a few numbers here, to kernels of their own."""
+    """Whether torch is compiling this for inference.
+
+    The compiler fuses what is written as sums of products, term by term, and leaves matrix products, each of a few
+    numbers here, to kernels of their own.
+    """
     return torch.compiler.is_compiling() and not torch.is_grad_enabled()
 
 

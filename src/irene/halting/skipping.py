@@ -27,7 +27,7 @@ _FEATURES = 4
 
 @dataclass(frozen=True)
 class Choice:
-    """What a router makes of one more member's output."""
+    """What a router decides after one more member."""
 
     mean_BK: Tensor  # the ensemble's answer so far
     score_B: Tensor  # minus the best gain per cost that is still to be had
@@ -102,7 +102,7 @@ class Router(Stopper):
         return router
 
     def check(self, members: int, aggregation: Aggregation, task: Task) -> None:
-        """Refuse values, members that this router does not know, and those that count for nothing when alone."""
+        """Refuse regression, another number of members than was fitted, and members without weight."""
         needs_classes(self.name, task)
         if members != len(self.costs):
             raise OptionError(f"this router was fitted for {len(self.costs)} members, got {members}: fit it again")
@@ -147,7 +147,7 @@ def _add(member_B: Tensor, logits_BK: Tensor, aggregation: Aggregation, state: S
 
 
 def _features(mean_BK: Tensor, votes_BT: Tensor) -> Tensor:
-    """(B, F) of the ensemble so far, whatever the order its members ran in."""
+    """(B, F) features of the ensemble so far, the same in whatever order its members ran."""
     top_B, answer_B = mean_BK.max(1)
     agreement_B = (votes_BT == answer_B[:, None]).sum(1) / (votes_BT >= 0).sum(1)
     return torch.stack([top_B, top_two_margin(mean_BK), relative_entropy_score(mean_BK), agreement_B], 1)

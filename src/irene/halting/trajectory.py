@@ -109,28 +109,19 @@ def nearest(costs_M: Tensor, asked: float) -> int:
 
 
 @torch.no_grad()
-def trajectory(rule: Rule, outputs_NTHK: Tensor) -> Trajectory:
-    """Follow a rule over saved member outputs without stopping anybody."""
+def follow(stopper: Stopper, aggregation: Aggregation, task: Task, outputs_NTHK: Tensor) -> Trajectory:
+    """Follow a policy or a router over saved member outputs without stopping any sample."""
     samples, steps, _, width = outputs_NTHK.shape
-    _check_members(rule.aggregation, steps)
+    expected = len(aggregation.weights)
+    if steps != expected:
+        raise OptionError(f"the rule is for {expected} members and the outputs are of {steps}")
+    if isinstance(stopper, skipping.Router):
+        return Trajectory(task, *skipping.follow(stopper, aggregation, task, outputs_NTHK))
+    rule = Rule.of(stopper, aggregation, task)
     state = rule.start(samples, width, outputs_NTHK.device)
     scores, means = [], []
     for t in range(steps):
         outcome, state = rule.step(t, outputs_NTHK[:, t], state)
         scores.append(outcome.score_B)
         means.append(outcome.mean_BK)
-    return Trajectory(rule.task, torch.stack(scores, 1), torch.stack(means, 1))
-
-
-def follow(stopper: Stopper, aggregation: Aggregation, task: Task, outputs_NTHK: Tensor) -> Trajectory:
-    """Follow a policy or a router over saved member outputs without stopping anybody."""
-    if isinstance(stopper, skipping.Router):
-        _check_members(aggregation, outputs_NTHK.shape[1])
-        return Trajectory(task, *skipping.follow(stopper, aggregation, task, outputs_NTHK))
-    return trajectory(Rule.of(stopper, aggregation, task), outputs_NTHK)
-
-
-def _check_members(aggregation: Aggregation, steps: int) -> None:
-    expected = len(aggregation.weights)
-    if steps != expected:
-        raise OptionError(f"the rule is for {expected} members and the outputs are of {steps}")
+    return Trajectory(task, torch.stack(scores, 1), torch.stack(means, 1))

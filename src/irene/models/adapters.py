@@ -160,7 +160,7 @@ def _check_classes(members: Sequence[Estimator]) -> None:
 
 
 def _warn_of_numbers(members: Sequence[Callable[[Tensor], Tensor]]) -> None:
-    """Say it where class numbers may be taken for places: 1 and 2 of the classes 1, 2 and 3 would be read as 2 and 3.
+    """Warn of classes that are not numbered 0, 1, ...: 1 and 2 of the classes 1, 2 and 3 would be read as 2 and 3.
 
     Nothing can tell later which of the two targets are.
     """

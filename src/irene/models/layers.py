@@ -15,7 +15,7 @@ def init_convolutions(module: nn.Module) -> None:
 
 
 def scaled(base: int, width: float) -> int:
-    """So many channels times a width, which has to leave some."""
+    """A number of channels times a width; none at all are refused."""
     channels = round(base * width)
     if channels < 1:
         raise OptionError(f"width {width:g} leaves no channels: give at least {1 / base:g}")

@@ -75,7 +75,7 @@ def build(spec: MemberSpec, *, seed: int, mean: Tensor | None = None, std: Tenso
 
 
 def as_logits(answer: Any) -> Tensor:
-    """What a member answered as a tensor: it may also be an array, or an object that has them as `logits`."""
+    """A member's answer as a tensor; it may come as an array, or as an object with `logits`."""
     if isinstance(answer, Tensor):
         return answer
     answer = getattr(answer, "logits", answer)
@@ -97,7 +97,7 @@ def are_probabilities(outputs: Tensor) -> bool:
 
 
 def as_heads(answer: Any) -> Tensor:
-    """(B, H, K) from what a member answered, which may also be (B, K) when it has one head."""
+    """A member's answer as (B, H, K); it may come as (B, K) when it has one head."""
     output = as_logits(answer)
     if output.ndim == 2:
         return output.unsqueeze(1)

@@ -86,7 +86,7 @@ def are_cut(inputs: Tensor, rows: Tensor) -> bool:
 
 
 def log_probabilities(probs: Tensor) -> Tensor:
-    """What stands for logits where a model answers with probabilities; one of zero is as small as float32 tells."""
+    """Logits from probabilities: their logarithms, where zero counts as the epsilon of float32."""
     return probs.clamp_min(torch.finfo(torch.float32).eps).log()
 
 

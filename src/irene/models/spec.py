@@ -1,4 +1,4 @@
-"""What one member is, in words that fit into a JSON file."""
+"""The architecture of a member, as values for a JSON file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches from a source that may keep one waiting: it is read on a thread of its own, so that time can run out."""
+"""Batches from a source that may be slow: it is read on a thread of its own, so that waiting can end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOOK = 0.05  # seconds after which the thread looks whether anybody still wants
 
 
 def in_time(source: Iterable[Any], seconds_left: Callable[[], float | None]) -> Iterator[Any]:
-    """What the source gives, and None whenever it gives nothing for as long as `seconds_left()` says, if it says so."""
+    """The items of a source, and None whenever none has come for `seconds_left()` seconds."""
     ready: queue.Queue[tuple[bool, Any]] = queue.Queue(1)
     left = threading.Event()
 

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -51,13 +51,19 @@ class BenchOptions:
             raise OptionError("seconds must be 0 or more, samples and stream batches 1 or more")
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(NamedTuple):
     """Milliseconds a batch: the median of some passes, and the quartiles."""
 
     ms: float
     low: float
     high: float
+
+
+class _Pass(NamedTuple):
+    """Work to be timed, and how many batches it answers."""
+
+    work: Callable[[], object]
+    batches: int
 
 
 def bench(
@@ -161,34 +167,29 @@ def _measure(
     plain = Cascade([backend.run for backend in backends], rule.policy, aggregation=rule.aggregation, task=rule.task)
     engine = Engine(cascade, inputs, backends=backends, options=EngineOptions(largest=batch))
     stream = Stream(cascade, inputs, backends=backends, options=StreamOptions(bucket=batch))
-    whole = Whole(backends, rule, chunks[0])
-    passes: dict[str, tuple[Callable[[], object], int]] = {
-        "full": (_each(whole.run, chunks), len(chunks)),
-        "plain": (_each(plain.predict, chunks), len(chunks)),
-        "engine": (_each(engine.predict, chunks), len(chunks)),
-        "stream": (lambda: sum(len(answer) for answer in stream.predict(streamed)), len(streamed)),
-    }
-    for number, backend in enumerate(backends):
-        passes[f"member {number}"] = (_each(Alone(backend, chunks[0]).run, chunks), len(chunks))
-    timings = _interleaved(passes, inputs.device, options.seconds)
+    passes = [
+        _each(Whole(backends, rule, chunks[0]).run, chunks),
+        _each(plain.predict, chunks),
+        _each(engine.predict, chunks),
+        _Pass(lambda: sum(len(answer) for answer in stream.predict(streamed)), len(streamed)),
+        *(_each(Alone(backend, chunks[0]).run, chunks) for backend in backends),
+    ]
+    full_ms, plain_ms, engine_ms, stream_ms, *members_ms = _interleaved(passes, inputs.device, options.seconds)
 
     used_B = torch.cat([engine.predict(chunk).members_used for chunk in chunks])
     reach_T = [float((used_B > t).double().mean()) for t in range(len(backends))]
     cost = sum(reach_T)
-    members = [timings[f"member {number}"] for number in range(len(backends))]
-    weigh = [reach / cost for reach in reach_T]
-    single = Timing(*(sum(w * getattr(one, at) for w, one in zip(weigh, members, strict=True)) for at in _FIELDS))
+    shares = [reach / cost for reach in reach_T]
+    figures = zip(*members_ms, strict=True)  # of all members: the medians, and both quartiles
+    single_ms = Timing(*(sum(w * ms for w, ms in zip(shares, of_members, strict=True)) for of_members in figures))
     modes: tuple[tuple[Mode, Timing, float], ...] = (
-        ("single", single, 1.0),
-        ("full", timings["full"], float(len(backends))),
-        ("plain", timings["plain"], cost),
-        ("engine", timings["engine"], cost),
-        ("stream", timings["stream"], cost),
+        ("single", single_ms, 1.0),
+        ("full", full_ms, float(len(backends))),
+        ("plain", plain_ms, cost),
+        ("engine", engine_ms, cost),
+        ("stream", stream_ms, cost),
     )
-    return [_row(mode, batch, timing, mean_cost, timings["full"], single) for mode, timing, mean_cost in modes]
-
-
-_FIELDS = ("ms", "low", "high")
+    return [_row(mode, batch, timing, mean_cost, full_ms, single_ms) for mode, timing, mean_cost in modes]
 
 
 def _row(mode: Mode, batch: int, timing: Timing, mean_cost: float, full: Timing, single: Timing) -> Row:
@@ -207,19 +208,18 @@ def _row(mode: Mode, batch: int, timing: Timing, mean_cost: float, full: Timing,
     }
 
 
-def _interleaved(
-    passes: dict[str, tuple[Callable[[], object], int]], device: torch.device, seconds: float
-) -> dict[str, Timing]:
+def _interleaved(passes: Sequence[_Pass], device: torch.device, seconds: float) -> list[Timing]:
     """Time every kind of pass in turn, again and again, so that a machine that drifts drifts for all of them."""
-    found: dict[str, list[float]] = {name: [] for name in passes}
-    for work, _ in passes.values():
-        work()
-    least = 0.0
-    while len(found["full"]) < _MOST_PASSES and (len(found["full"]) < _FEWEST_PASSES or least < seconds):
-        for name, (work, batches) in passes.items():
-            found[name].append(1000 * seconds_of(work, device) / batches)
-        least = min(sum(times) * passes[name][1] / 1000 for name, times in found.items())
-    return {name: _timing(times) for name, times in found.items()}
+    found: list[list[float]] = [[] for _ in passes]  # ms a batch
+    for one in passes:
+        one.work()
+    done, least = 0, 0.0
+    while done < _MOST_PASSES and (done < _FEWEST_PASSES or least < seconds):
+        for one, times in zip(passes, found, strict=True):
+            times.append(1000 * seconds_of(one.work, device) / one.batches)
+        least = min(sum(times) * one.batches / 1000 for one, times in zip(passes, found, strict=True))
+        done += 1
+    return [_timing(times) for times in found]
 
 
 def _timing(times: list[float]) -> Timing:
@@ -227,7 +227,7 @@ def _timing(times: list[float]) -> Timing:
     return Timing(middle, low, high)
 
 
-def _each(run: Callable[[Tensor], object], chunks: list[Tensor]) -> Callable[[], None]:
+def _each(run: Callable[[Tensor], object], chunks: list[Tensor]) -> _Pass:
     """A pass over chunks in which each answer is waited for, as whoever asked for it would."""
 
     def work() -> None:
@@ -235,7 +235,7 @@ def _each(run: Callable[[Tensor], object], chunks: list[Tensor]) -> Callable[[],
             run(chunk)
             synchronise(chunk.device)
 
-    return work
+    return _Pass(work, len(chunks))
 
 
 def _cycled(inputs: Tensor, count: int) -> Tensor:

@@ -56,7 +56,7 @@ def check_buckets(buckets: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class CostTable:
-    """What the stages of a cascade take in each bucket, measured: `ms[stage][i]` for `buckets[i]`.
+    """Measured times of the stages of a cascade in each bucket: `ms[stage][i]` for `buckets[i]`.
 
     `pairs[stage][i]` is what a stage and the next one take side by side, infinity where they are never run so.
     """

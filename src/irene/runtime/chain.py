@@ -14,7 +14,7 @@ from irene.runtime.switches import Switches
 
 
 class Places:
-    """Where a table keeps what is to be done for so many samples in a list of so many: `begins[within] + count`."""
+    """Where a table keeps the plan for `count` samples in a list of `within`: at `begins[within] + count`."""
 
     def __init__(self, sizes: Sequence[int], device: torch.device) -> None:
         begins = torch.tensor([0, *sizes[:-1]], device=device).cumsum(0)
@@ -50,7 +50,7 @@ class Chain:
         self._switches.finish()
 
     def run(self, shares: Sequence[float]) -> None:
-        """Run all stages after the first, when so large a share usually goes on after each."""
+        """Run all stages after the first; `shares` are the shares of samples that usually go on after each stage."""
         for stage, table in self._tables.items():
             if self._shares.get(stage) != shares[stage]:
                 numbers = self._numbers(stage, shares[stage])

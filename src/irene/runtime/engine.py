@@ -122,7 +122,7 @@ class Engine:
             return Prediction.cat(parts or [self._stages.answers(0, 0)])
 
     def _answer(self, inputs: Tensor, state: State) -> Prediction:
-        """Answer a batch that fits; what a device waits for comes before all that it does not wait for."""
+        """Answer a batch that fits into the slots; the work that the device waits for is given to it first."""
         stages, samples = self._stages, inputs.shape[0]
         stages.inputs[:samples].copy_(inputs)
         for key, value in state.items():
@@ -140,7 +140,7 @@ class Engine:
         return answers
 
     def _go_on(self, stage: int, rows: int) -> None:
-        """Run the stages from this one on for those who come to it from a list of so many, until nobody goes on."""
+        """Run the stages from this one on for the survivors in a list of `rows`, until no sample goes on."""
         stages = self._stages
         while stage < stages.steps:
             count = int(Fetch(stages.survivors(stage - 1, rows)[-1:]).wait().numpy()[0])
@@ -152,7 +152,7 @@ class Engine:
 
 
 class _Turn:
-    """A lock that is copied and pickled as one that nobody holds."""
+    """A lock that can be copied and pickled; the copy is free."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -198,5 +198,5 @@ def _share(part: int, whole: int) -> float:
 
 
 def _part(rows: Tensor, start: int, count: int) -> Tensor:
-    """So many rows from one on, or all if there are no more than that."""
+    """`count` rows from `start` on, or all rows if there are no more."""
     return rows if rows.shape[0] <= count else rows[start : start + count]

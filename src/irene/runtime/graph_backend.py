@@ -53,7 +53,7 @@ class GraphBackend(Backend):
 
     @abstractmethod
     def answer(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """What the graph makes of a batch, in memory of its own."""
+        """The answers of the graph to a batch, in memory of their own."""
 
     @abstractmethod
     def save(self, path: Path) -> None:

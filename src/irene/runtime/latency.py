@@ -28,7 +28,7 @@ _LEAST_MS = 1e-6  # of a member, where one more took no longer
 
 
 def measure_latency(cascade: Cascade, sample: Tensor | NDArray[Any]) -> tuple[Cost, ...]:
-    """The members' costs with the ms by which each delays the answer to this one sample (1, ...), on its device.
+    """Measure the ms that each member adds to the answer for one sample (1, ...): the members' costs with these.
 
     After so many members `Cascade.predict` answers within so long in 99 of 100 runs, policy included: up to 300 runs
     of each depth, in turn, or as many as ten seconds allow. A bank with these costs is what to ask for a p99 of.
@@ -52,7 +52,7 @@ def measure_latency(cascade: Cascade, sample: Tensor | NDArray[Any]) -> tuple[Co
 
 
 def _through(cascade: Cascade, depth: int) -> Cascade:
-    """The first members, every one of which is run; their policy is asked all the same."""
+    """A cascade that runs all of the first `depth` members, and asks its policy after each nevertheless."""
     return Cascade(cascade.members[:depth], _asked(cascade), aggregation=Aggregation.equal(depth), task=cascade.task)
 
 

@@ -47,7 +47,7 @@ class Change:
 
 
 def change(before: Prediction, after: Prediction, targets: Tensor) -> Change:
-    """What became of the answers to the same samples."""
+    """Compare the answers to the same samples before and after."""
     task = before.task
     was, now = (quality(one.outputs[:, None], targets, task).mean() for one in (before, after))
     loss = float(drop(was - now, was, task))

@@ -22,7 +22,7 @@ from irene.types import Prediction, Task
 
 
 def as_trained(policy: Stopper, aggregation: Aggregation, task: Task) -> OperatingPoint:
-    """The way a cascade stops as an operating point of which nothing was asked."""
+    """A cascade's policy as it is, as an operating point that was asked for nothing."""
     return OperatingPoint(
         name=TRAINED,
         task=task,
@@ -43,7 +43,7 @@ def replay(point: OperatingPoint, bank: Bank) -> Prediction:
 
 
 def recalibrate(point: OperatingPoint, before: Bank, after: Bank) -> OperatingPoint:
-    """The point with a threshold that gives on the outputs after quantisation what was asked of it before.
+    """Set the threshold of a point again, so that quantised members give what was asked of it.
 
     Both banks are of the samples that the point was calibrated on, with all members and the same costs. Nothing but
     the threshold changes: it is read off the very samples that it was read off before, and what the policy has

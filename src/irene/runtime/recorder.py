@@ -63,7 +63,7 @@ class Recorder:
         return Program(graph.replay, graph)
 
     def together(self, first: Callable[[], Tensor], second: Callable[[], Tensor]) -> list[Tensor]:
-        """The answers of two functions that need nothing of each other: on a GPU their kernels run side by side."""
+        """The answers of two functions that do not depend on each other: on a GPU their kernels run side by side."""
         if self._beside is None:
             return [first(), second()]
         here = torch.cuda.current_stream(self.device)

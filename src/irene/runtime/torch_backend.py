@@ -103,7 +103,7 @@ def generates_kernels() -> bool:
 
 
 def failed_to_compile(error: Exception) -> bool:
-    """Whether torch's compiler failed, of which a warning is then given: without a C compiler, say, as in many images.
+    """Whether an error is that torch cannot compile here, say without a C compiler; a warning then tells it.
 
     What was to be compiled can run as it is, only slower.
     """

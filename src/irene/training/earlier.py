@@ -1,4 +1,4 @@
-"""What the members trained before this one answer on a batch: run on it again, or looked up where done once."""
+"""What members trained before answer to a batch: they are run again, or their saved answers are looked up."""
 
 from __future__ import annotations
 

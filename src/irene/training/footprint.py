@@ -15,7 +15,7 @@ from irene.types import Cost
 
 @dataclass(frozen=True, kw_only=True)
 class Footprint:
-    """Parameters of a policy and milliseconds a sample of its step, each also as a share of the least member's."""
+    """Parameters of a policy and milliseconds a sample of its step, each also as a share of the cheapest member's."""
 
     parameters: int
     ms: float

@@ -1,4 +1,4 @@
-"""The picture of what decides in a search for hyper-parameters."""
+"""The picture of how much each hyper-parameter decides in a search."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Loop:
         self.recorder.drop_after(stage, first)
         good: dict[str, Any] | None = None  # where the training stood after the last epoch without NaN
         saved = time.monotonic()
-        with self.recorder.stage(stage, options.epochs, first) as progress:
+        with self.recorder.stage(stage, options.epochs, first) as record:
             for epoch in range(first, options.epochs):
                 started = time.monotonic()
                 torch.manual_seed(derive_seed(self.seed, stage, epoch, "draws"))
@@ -124,7 +124,7 @@ class Loop:
                 if self.world.leads:
                     figures["seconds"] = time.monotonic() - started
                     # Before the checkpoint: a line too many is dropped on resume, a missing one is never written.
-                    progress.epoch(epoch, {**figures, **objective.figures()})
+                    record(epoch, {**figures, **objective.figures()})
                     good = copy.deepcopy({"epoch": epoch + 1, **stepper.state()})
                     if time.monotonic() - saved >= self.checkpoint_seconds and epoch + 1 < options.epochs:
                         self.checkpoints.save(stage, good)
@@ -163,7 +163,6 @@ class Stepper:
         self.device = device
         self.world = world
         self.batch_size = batch_size  # of all processes together
-        self.dtype = options.autocast_dtype(device)
         if device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # shapes are fixed, so the search for fast kernels pays
             convert_conv2d_weight_memory_format(model, torch.channels_last)
@@ -190,7 +189,7 @@ class Stepper:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         batch = self.objective.prepared(batch)
-        with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
+        with self.options.autocast(self.device):
             output = self.forward(batch.inputs)
         terms = self.objective.terms(batch, output)
         values = torch.stack(list(terms.values()))

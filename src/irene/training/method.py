@@ -36,7 +36,7 @@ class Training:
     loop: Loop
     loop_options: LoopOptions
     options: Any
-    note: Callable[[str], None]  # tells the user something and keeps it in run.json
+    notes: list[str] = field(default_factory=list)  # what run.json is to keep of what the user was told
     _costs: dict[MemberSpec, Cost] = field(default_factory=dict, init=False)
 
     @property
@@ -53,6 +53,11 @@ class Training:
         if self.task == "classification":
             return None
         return losses.error_unit(self.splits.train.targets).to(self.device)
+
+    def note(self, text: str) -> None:
+        """Tell the user something, and keep it for run.json."""
+        self.notes.append(text)
+        self.loop.recorder.console.print(text)
 
     def new_member(self, index: int, *, heads: int = 1, name: str = "member") -> Member:
         """A fresh member number `index` (from 0), with the weights its seed gives."""
@@ -92,19 +97,17 @@ class Training:
     def outputs(self, member: torch.nn.Module, samples: Samples) -> Tensor:
         """(N, H, K) raw outputs of a member on samples, in evaluation mode, on the CPU."""
         loader = Loader(samples, batch_size=1024, device=self.device, shuffle=False)
-        dtype = self.loop_options.autocast_dtype(self.device)
-        with torch.autocast(self.device.type, dtype, enabled=dtype is not None):
+        with self.loop_options.autocast(self.device):
             return collect(member.eval(), loader.epoch(0))
 
     def frozen(self, member: torch.nn.Module) -> Callable[[Tensor], Tensor]:
         """A trained member as a function of raw inputs that takes no gradient, as fast as training itself."""
         member.eval().requires_grad_(False)
         forward = torch.compile(member, dynamic=False) if self.loop_options.compile else member
-        dtype = self.loop_options.autocast_dtype(self.device)
 
         @torch.no_grad()
         def call(inputs: Tensor) -> Tensor:
-            with torch.autocast(self.device.type, dtype, enabled=dtype is not None):
+            with self.loop_options.autocast(self.device):
                 return as_heads(forward(inputs)).float()
 
         return call

@@ -65,3 +65,8 @@ class LoopOptions:
         if self.precision == "bf16" or (self.precision == "auto" and device.type == "cuda"):
             return torch.bfloat16
         return None
+
+    def autocast(self, device: torch.device) -> torch.autocast:
+        """A context that computes in the precision asked for on this device."""
+        dtype = self.autocast_dtype(device)
+        return torch.autocast(device.type, dtype, enabled=dtype is not None)

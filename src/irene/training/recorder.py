@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,11 @@ class Recorder:
             self._writer = SummaryWriter(str(tensorboard))
 
     @contextmanager
-    def stage(self, name: str, epochs: int, done: int) -> Iterator[Stage]:
-        """Show the progress of one stage; `done` epochs of it were trained before."""
+    def stage(self, name: str, epochs: int, done: int) -> Iterator[Callable[[int, dict[str, float]], None]]:
+        """Show the progress of one stage, of which `done` epochs were trained before: call what it gives every epoch.
+
+        It takes the number of the epoch and its figures, records these and moves the bar.
+        """
         columns = (
             TextColumn("{task.description:<14}"),
             BarColumn(),
@@ -53,7 +56,12 @@ class Recorder:
         )
         with Progress(*columns, console=self.console) as progress:
             task = progress.add_task(name, total=epochs, completed=done, note="")
-            yield Stage(self, name, lambda note: progress.update(task, advance=1, note=note))
+
+            def record(epoch: int, figures: dict[str, float]) -> None:
+                self.write({"stage": name, "epoch": epoch, **figures})
+                progress.update(task, advance=1, note=f"loss {figures.get('base', figures['loss']):.3f}")
+
+            yield record
 
     def write(self, record: dict[str, Any]) -> None:
         """Append one line to metrics.jsonl."""
@@ -77,20 +85,6 @@ class Recorder:
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
-
-
-class Stage:
-    """One stage's line of progress."""
-
-    def __init__(self, recorder: Recorder, name: str, advance: Any) -> None:
-        self._recorder = recorder
-        self._name = name
-        self._advance = advance
-
-    def epoch(self, epoch: int, figures: dict[str, float]) -> None:
-        """Record the figures of one epoch and move the bar."""
-        self._recorder.write({"stage": self._name, "epoch": epoch, **figures})
-        self._advance(f"loss {figures.get('base', figures['loss']):.3f}")
 
 
 def _is_after(line: str, stage: str, epoch: int) -> bool:

@@ -14,7 +14,7 @@ from irene.training.loop import TakenStage
 
 
 def stages_of(source: Run, about: Mapping[str, Any]) -> dict[str, TakenStage]:
-    """The members of a finished run as stages of the training that `about` describes, for the head of its manifest.
+    """The members of a finished run, as stages of the training that `about`, the head of a manifest, describes.
 
     Weights, order of samples and augmentation are functions of seed and stage, so what is taken is what would have
     been trained. A source that differs in anything which decides that is refused.
@@ -38,7 +38,7 @@ def stages_of(source: Run, about: Mapping[str, Any]) -> dict[str, TakenStage]:
 
 
 def members_like(wanted: Sequence[Member], source: Run, splits: Splits) -> list[Member]:
-    """For each member wanted another one of a finished run that is built alike; the same samples were held out from it.
+    """For each member wanted, one built alike of a finished run, from which the same samples were held out.
 
     A policy that is fitted here would else be fitted on what these members know by heart.
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def load_optuna() -> Any:
-    """Optuna, kept quiet: what it has to say is said by us."""
+    """Optuna, with its own messages switched off."""
     try:
         import optuna
     except ImportError:

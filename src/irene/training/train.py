@@ -91,22 +91,16 @@ def train(
         raise OptionError(f"{method} does not train the members of {members_of.method}, so it cannot take them")
     taken = {**(taken or {}), **({} if members_of is None else stages_of(members_of, plan.about))}
     here = world(device)
-    with _begun(Path(out), plan.about, resume, here) as run:
+    with _run_to_train(Path(out), plan.about, resume, here) as run:
         if run.finished:
             return run
         checkpoints = Checkpoints(run.path / "stages")
-        notes: list[str] = []
-        with _nothing_left_of_a_mistake(run, checkpoints, here):
+        with _removed_if_refused(run, checkpoints, here):
             recorder = Recorder(
                 run.path / "metrics.jsonl" if here.leads else None,
                 console=console if here.leads else None,
                 tensorboard=run.path / "tensorboard" if tensorboard and here.leads else None,
             )
-
-            def note(text: str) -> None:
-                notes.append(text)
-                recorder.console.print(text)
-
             training = Training(
                 splits=plan.splits,
                 backbones=plan.backbones,
@@ -122,12 +116,11 @@ def train(
                 ),
                 loop_options=loop,
                 options=plan.own,
-                note=note,
             )
             with closing(recorder):
                 trained = plan.method.train(training)
         if here.leads:
-            _finish(run, training, trained, notes, checkpoints.seconds)
+            _finish(run, training, trained, checkpoints.seconds)
         here.wait()
         return run if here.leads else Run.open(run.path)
 
@@ -135,7 +128,7 @@ def train(
 def is_trained(
     method: str, data: Data, out: Path, *, options: TrainOptions, loop: LoopOptions, method_options: Any = None
 ) -> bool:
-    """Whether this very training has been finished in a folder; that of another one there is an error."""
+    """Whether this very training has been finished in a folder; another training there is an error."""
     if not (out / "run.json").exists():
         return False
     run = Run.open(out, unfinished=True)
@@ -188,8 +181,8 @@ def _backbones(options: TrainOptions, method: Method, shape: tuple[int, ...]) ->
 
 
 @contextmanager
-def _begun(path: Path, about: dict[str, Any], resume: bool, here: World) -> Iterator[Run]:
-    """The run to train, begun now or before; no other training may write it until the block ends.
+def _run_to_train(path: Path, about: dict[str, Any], resume: bool, here: World) -> Iterator[Run]:
+    """The run to train, new or taken up again; until the block ends no other training can write to it.
 
     The leading process decides for all: what another one finds depends on when it looks.
     """
@@ -197,7 +190,7 @@ def _begun(path: Path, about: dict[str, Any], resume: bool, here: World) -> Iter
         refused: IreneError | None = None
         if here.leads:
             try:
-                _begin(path, about, resume, lock)
+                _create_or_check(path, about, resume, lock)
             except IreneError as error:
                 refused = error
         told = here.told(None if refused is None else str(refused))
@@ -208,9 +201,9 @@ def _begun(path: Path, about: dict[str, Any], resume: bool, here: World) -> Iter
         yield run
 
 
-def _begin(path: Path, about: dict[str, Any], resume: bool, lock: ExitStack) -> None:
-    """See that there is a run to train, locked unless it is finished."""
-    run = _found(path, about, resume)
+def _create_or_check(path: Path, about: dict[str, Any], resume: bool, lock: ExitStack) -> None:
+    """Create the run, or check the one that is there, and lock it unless it is finished."""
+    run = _existing_run(path, about, resume)
     if run is not None and run.finished:
         return
     path.mkdir(parents=True, exist_ok=True)
@@ -218,13 +211,13 @@ def _begin(path: Path, about: dict[str, Any], resume: bool, lock: ExitStack) -> 
         raise RunError(
             f"{path}: another process is training this run; wait until it has ended, or give another folder (--out)"
         )
-    if _found(path, about, resume) is not None:
+    if _existing_run(path, about, resume) is not None:
         return
     Run.create(path, {**as_json(about), "environment": {**environment(), "commit": _git_commit()}})
 
 
-def _found(path: Path, about: dict[str, Any], resume: bool) -> Run | None:
-    """The run that is there to go on with; None where there is room for a new one."""
+def _existing_run(path: Path, about: dict[str, Any], resume: bool) -> Run | None:
+    """The run in the folder if this training may go on with it; None if the folder is free."""
     if not (path / "run.json").exists():
         check_free(path)
         return None
@@ -236,8 +229,8 @@ def _found(path: Path, about: dict[str, Any], resume: bool) -> Run | None:
 
 
 @contextmanager
-def _nothing_left_of_a_mistake(run: Run, checkpoints: Checkpoints, here: World) -> Iterator[None]:
-    """Take the run away again where a mistake shows before anything is trained; else keep how long it has taken."""
+def _removed_if_refused(run: Run, checkpoints: Checkpoints, here: World) -> Iterator[None]:
+    """Remove the run if the training is refused before it starts; if it stops later, keep how long it has taken."""
     try:
         yield
     except BaseException as error:
@@ -260,7 +253,7 @@ def _check_same(run: Run, about: dict[str, Any]) -> None:
             )
 
 
-def _finish(run: Run, training: Training, trained: Trained, notes: list[str], seconds: float) -> None:
+def _finish(run: Run, training: Training, trained: Trained, seconds: float) -> None:
     """Write members, policy, banks and figures; the run is finished once its manifest says so."""
     run.manifest["members"] = []  # an attempt that was killed while finishing may have left some
     costs = tuple(training.cost(member) for member in trained.members)
@@ -279,7 +272,7 @@ def _finish(run: Run, training: Training, trained: Trained, notes: list[str], se
             bank = make_bank(training, trained, samples, costs, name)
             run.save_bank(name, bank)
             figures[name] = figures_of(bank.replay(policy, aggregation), bank.targets, costs, run.gate_cost)
-    run.write(status="finished", figures=figures, notes=notes, seconds=round(seconds, 3), **trained.facts)
+    run.write(status="finished", figures=figures, notes=training.notes, seconds=round(seconds, 3), **trained.facts)
     shutil.rmtree(run.path / "stages", ignore_errors=True)
 
 

@@ -75,7 +75,7 @@ def tune(
 
 
 def take_up(search: Search) -> int:
-    """Get a study ready to go on: interrupted trials are put in the queue again. How many trials are left to do."""
+    """Put the interrupted trials of a study in the queue again; returns how many trials are left to do."""
     states = load_optuna().trial.TrialState
     study = search.study()
     about = study.user_attrs.get("about")
@@ -130,7 +130,7 @@ def _result(search: Search) -> Tuned:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold the folder: two searches in it would take each other's trials for interrupted ones."""
+    """Lock the folder: two searches in it would take each other's trials for interrupted ones."""
     with locked(folder / "lock") as ours:
         if not ours:
             raise RunError(f"{folder}: is being searched already; use --workers for processes side by side")

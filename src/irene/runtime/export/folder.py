@@ -92,23 +92,8 @@ def export(
     if isinstance(predictor, Mixture) and point is not None:
         raise OptionError(f"{run.path}: a gate chooses the members, so there are no operating points: leave point out")
     points = () if isinstance(predictor, Mixture) else _points(run, point)
-    shape = tuple(run.manifest["data"]["shape"])
-    example = torch.zeros(1, *shape)
-    manifest: dict[str, Any] = {
-        "format": FORMAT,
-        "runtime": format,
-        "precision": "int8" if int8 else "fp32",
-        "task": run.task,
-        "classes": run.manifest["data"]["classes"],
-        "input": {"shape": list(shape), "dtype": "float32"},
-        "members": [],
-        "points": {},
-        "made": {"irene": __version__, "method": run.method, "data": run.manifest["data"]["data"]},
-    }
-    loaders = ["load_irene.py"]
-    if "columns" in run.manifest["data"]:
-        manifest["input"]["columns"] = run.manifest["data"]["columns"]
-        loaders.append("table_irene.py")
+    manifest = _head(run, format, "int8" if int8 else "fp32")
+    example = torch.zeros(1, *manifest["input"]["shape"])
     graphs: dict[int, Graph] = {}
     if int8 and data is not None:
         reduced = reduce(
@@ -129,17 +114,39 @@ def export(
             manifest["gate"] = {**gate, "top": predictor.top}
         for one in points:
             manifest["points"][one.name] = _save_point(one, list(used), draft)
-        for name in loaders:
-            write_atomically(draft / name, (files(__package__) / name).read_bytes())
-        written = sorted(path for path in draft.rglob("*") if path.is_file())
-        manifest["files"] = {path.relative_to(draft).as_posix(): sha256_of(path) for path in written}
-        write_json(draft / "manifest.json", manifest)
-        write_atomically(draft / "README.md", readme(manifest).encode())  # not in the manifest: add to it what you like
+        _complete(draft, manifest)
         os.replace(draft, folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return manifest
+
+
+def _head(run: Run, format: Format, precision: str) -> dict[str, Any]:
+    """The manifest before anything is in the folder."""
+    data = run.manifest["data"]
+    columns = {"columns": data["columns"]} if "columns" in data else {}
+    return {
+        "format": FORMAT,
+        "runtime": format,
+        "precision": precision,
+        "task": run.task,
+        "classes": data["classes"],
+        "input": {"shape": list(data["shape"]), "dtype": "float32", **columns},
+        "members": [],
+        "points": {},
+        "made": {"irene": __version__, "method": run.method, "data": data["data"]},
+    }
+
+
+def _complete(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write the loaders, the manifest with the SHA-256 of every file so far, and the README."""
+    for name in ("load_irene.py", *["table_irene.py"] * ("columns" in manifest["input"])):
+        write_atomically(folder / name, (files(__package__) / name).read_bytes())
+    written = sorted(path for path in folder.rglob("*") if path.is_file())
+    manifest["files"] = {path.relative_to(folder).as_posix(): sha256_of(path) for path in written}
+    write_json(folder / "manifest.json", manifest)
+    write_atomically(folder / "README.md", readme(manifest).encode())  # not in the manifest: add to it what you like
 
 
 def _points(run: Run, name: str | None) -> tuple[OperatingPoint, ...]:

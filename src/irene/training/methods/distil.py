@@ -64,7 +64,7 @@ class DistilOptions:
 
 
 def train(training: Training) -> Trained:
-    """Members keep the order they were asked for in, which is the one they run in; they are trained in another.
+    """Train the costliest members, then have them teach the others; all run in the order they were asked for in.
 
     Those who are taught learn side by side, from one answer of the teachers to each batch: asking these is most of what
     teaching takes.
@@ -100,7 +100,7 @@ def train(training: Training) -> Trained:
 
 
 def train_on(training: Training, members: list[Member], alike: Sequence[int]) -> None:
-    """Train these members, the last one first and each from where the one behind it ended, in place of those listed."""
+    """Train the members listed in `alike`, the last one first, each on from the weights of the one behind it."""
     check_alike([training.backbones[index] for index in alike], "distil with teachers that go on")
     cycle = rise_and_fall(training.loop_options, training.loop_options.epochs)
     training.fit(f"member-{alike[-1] + 1}", members[alike[-1]])
@@ -109,7 +109,7 @@ def train_on(training: Training, members: list[Member], alike: Sequence[int]) ->
 
 
 class TaughtObjective(Objective):
-    """The labels, and the mean answer of the teachers, for members side by side: the sum of what each would have."""
+    """Learning from labels and from the teachers' mean answer, side by side: the sum of every member's loss."""
 
     def __init__(self, training: Training, teachers: Sequence[Member]) -> None:
         self.options: DistilOptions = training.options
@@ -133,7 +133,7 @@ class TaughtObjective(Objective):
 
 
 def mix(inputs_BCHW: Tensor) -> Tensor:
-    """Each image with the next one of the batch, in shares drawn evenly from 0 to 1, in the type they came in."""
+    """Mix each image with another one of the batch, in shares drawn evenly from 0 to 1; their type stays."""
     share_B111 = torch.rand(len(inputs_BCHW), 1, 1, 1, device=inputs_BCHW.device)
     mixed_BCHW = torch.lerp(inputs_BCHW.roll(1, 0).float(), inputs_BCHW.float(), share_B111)
     return (mixed_BCHW if inputs_BCHW.is_floating_point() else mixed_BCHW.round()).to(inputs_BCHW.dtype)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.weights import fit_aggregation
-from irene.data.splits import folds
+from irene.data.stratify import fold_indices
 from irene.errors import OptionError
 from irene.halting.features import FEATURES, check_features
 from irene.halting.policies import Never
@@ -303,7 +303,7 @@ class _Sequence:
         """(N, H, K) outputs of member `index` on the training set, each by a model that did not train on it."""
         training = self.training
         column: Tensor | None = None
-        parts = folds(self.samples, self.options.folds, training.loop.seed)
+        parts = fold_indices(self.samples.targets, self.options.folds, training.loop.seed)
         for number, (inside, outside) in enumerate(parts):
             model = training.new_member(index, heads=2, name=f"fold-{number}")
             stage = f"member-{index + 1}-fold-{number + 1}"
@@ -316,7 +316,7 @@ class _Sequence:
         return column
 
     def _take_heldout(self) -> None:
-        """Fold models saw less data than the members, so where there is a held-out slice the last fits use that."""
+        """Use a held-out slice, if there is one, for the last fits: models of folds saw less data than the members."""
         heldout = self.training.splits.heldout
         if self.by_folds and len(heldout):
             self.samples = heldout
@@ -334,7 +334,7 @@ class _Sequence:
         return footprint
 
     def _threshold(self, aggregation: Aggregation) -> float:
-        """Where scores on samples no member trained on give the cost that was asked for."""
+        """The threshold that gives the cost asked for, on samples that no member trained on."""
         options, training = self.options, self.training
         line = frontier(self._bank(), self.selector, aggregation, options.cost_unit)
         threshold = self.selector.threshold
@@ -348,7 +348,7 @@ class _Sequence:
         return threshold
 
     def _asked_for(self, step: int) -> bool:
-        """Whether the wish itself is that nearly every sample stops at this step."""
+        """Whether the cost asked for means that nearly every sample stops at this step."""
         totals_T = self._costs().cumsum(0)
         asked = self.options.asked
         return asked is not None and abs(asked - float(totals_T[step - 1])) <= (1 - COLLAPSED) * float(totals_T[-1])

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from irene.errors import OptionError
 from irene.halting.policies import Confidence
-from irene.halting.rule import Aggregation, Rule
-from irene.halting.trajectory import Trajectory, trajectory
+from irene.halting.rule import Aggregation
+from irene.halting.trajectory import Trajectory, follow
 from irene.training.method import Method, Trained, Training
 from irene.training.methods import average
 
@@ -43,7 +43,7 @@ def train(training: Training) -> Trained:
     members = average.train(training).members
     outputs_NTHK = torch.stack([training.outputs(member, heldout) for member in members], 1)
     policy = Confidence()
-    path = trajectory(Rule(policy, Aggregation.equal(len(members)), training.task), outputs_NTHK)
+    path = follow(policy, Aggregation.equal(len(members)), training.task, outputs_NTHK)
     return Trained(members=members, policy=policy.at(choose_threshold(path, heldout.targets, options.tolerance)))
 
 

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from irene.errors import OptionError
-from irene.types import Cost, Prediction, Task, cost_vector, differ, not_finite
+from irene.types import Cost, Prediction, Task, cost_vector, differ_in_size, not_finite
 
 
 def make(task: Task = "classification") -> Prediction:
@@ -100,9 +100,9 @@ def test_a_cost_that_was_not_measured_is_no_zero() -> None:
 
 
 def test_members_differ_by_their_size_and_not_by_their_time() -> None:
-    assert differ((Cost(flops=1.0), Cost(flops=2.0)))
-    assert differ((Cost(parameters=1), Cost(parameters=1), Cost(parameters=2)))
-    assert not differ((Cost(flops=1.0, ms=1.0), Cost(flops=1.0, ms=2.0)))
+    assert differ_in_size((Cost(flops=1.0), Cost(flops=2.0)))
+    assert differ_in_size((Cost(parameters=1), Cost(parameters=1), Cost(parameters=2)))
+    assert not differ_in_size((Cost(flops=1.0, ms=1.0), Cost(flops=1.0, ms=2.0)))
 
 
 def test_a_cost_survives_json() -> None:

@@ -124,6 +124,8 @@ def test_labels_are_short_and_tell_runs_apart(runs: dict[str, Run]) -> None:
     assert labels([evaluate(runs["single"]), irene]) == ["single", "irene"]
     assert labels([at("a/one"), at("a/two")]) == ["one", "two"]
     assert labels([at("a/one"), at("b/one")]) == ["a/one", "b/one"]
+    single = evaluate(runs["single"])
+    assert labels([single, at("a/single"), at("b")]) == [str(single.run.path), "a/single", "b"]
 
 
 @pytest.mark.parametrize(

@@ -113,16 +113,12 @@ def frontier_points(evaluation: Evaluation, policy: Stopper | None = None) -> tu
 
 
 def labels(evaluations: Sequence[Evaluation]) -> list[str]:
-    """A short name for each run: its method, or its folder where two have the same method."""
-    methods = Counter(evaluation.run.method for evaluation in evaluations)
-    folders = Counter(evaluation.run.path.name for evaluation in evaluations)
-    names = []
-    for evaluation in evaluations:
-        run = evaluation.run
-        names.append(run.method if methods[run.method] == 1 else run.path.name)
-        if names[-1] != run.method and folders[run.path.name] > 1:
-            names[-1] = str(run.path)
-    return names
+    """A short name for each run: its method, its folder where two have the same method, or else its path."""
+    runs = [evaluation.run for evaluation in evaluations]
+    methods = Counter(run.method for run in runs)
+    names = [run.method if methods[run.method] == 1 else run.path.name for run in runs]
+    shared = Counter(names)
+    return [name if shared[name] == 1 else str(run.path) for name, run in zip(names, runs, strict=True)]
 
 
 def same_samples(one: Evaluation, other: Evaluation) -> bool:

@@ -52,6 +52,6 @@ def test_the_committed_answers_are_those_of_the_committed_banks(seed: int) -> No
     known = Known.of(answers.kept())
     (found,) = [one for one in known.runs if one.about["name"] == run.name]
     assert (found.about["label"], found.seed) == ("average", seed)
-    curve = threshold_curve("margin")(run)
+    curve = threshold_curve(run, "margin")
     for cost in COSTS:
         assert float(found.right[At("margin", cost)].mean()) == pytest.approx(float(curve.quality_at(cost).mean()))

@@ -237,7 +237,7 @@ def test_members_that_go_on_are_compared_with_thresholds_where_there_are_seeds_i
     averaged = next(run for run in study.of(setting, "average") if run.seed == 1)
     for cost in against.COSTS:
         ours, theirs = (
-            float(one.quality_at(cost).mean()) for one in (curve, against.threshold_curve("margin")(averaged))
+            float(one.quality_at(cost).mean()) for one in (curve, against.threshold_curve(averaged, "margin"))
         )
         assert found["independent"]["gain"][f"{cost:g}"][0] == pytest.approx(100 * (ours - theirs), abs=1e-4)
     assert list(against.going_on(known(packed), setting) or {}) == ["same"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple, get_args
@@ -24,15 +24,9 @@ COSTS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)
 ASKED = (1.1, 1.2, 1.3, 1.5, 2.0)
 THRESHOLDS = ("margin", "change")
 Rights = dict[float, Tensor]  # by cost: (N,) share of right answers of each sample
-COMPARED = (
-    "average",
-    IRENE,
-    GOING_ON,
-    FOLDS,
-    *(f"{IRENE} without {part}" for part in get_args(Part)),
-)  # labels of runs
+COMPARED = ("average", IRENE, GOING_ON, FOLDS)  # labels of runs
+ABLATED = tuple(f"{IRENE} without {part}" for part in get_args(Part))
 OWN, ANEW = "own", "fitted anew"  # policies: the run's, and selectors fitted for each cost
-Curve = Callable[[Packed], Frontier]
 
 
 def own_curve(run: Packed) -> Frontier:
@@ -40,15 +34,11 @@ def own_curve(run: Packed) -> Frontier:
     return frontier(run.bank("test"), run.policy(), run.aggregation)
 
 
-def threshold_curve(name: str) -> Curve:
+def threshold_curve(run: Packed, name: str) -> Frontier:
     """A policy fitted on the held-out outputs of a run, over the test samples."""
-
-    def curve(run: Packed) -> Frontier:
-        heldout = run.bank("heldout")
-        mean = fit_aggregation(heldout)
-        return frontier(run.bank("test"), fit_named(name, heldout, mean, "members"), mean)
-
-    return curve
+    heldout = run.bank("heldout")
+    mean = fit_aggregation(heldout)
+    return frontier(run.bank("test"), fit_named(name, heldout, mean, "members"), mean)
 
 
 def fitted_anew(run: Packed, cost: float) -> Frontier:
@@ -59,23 +49,30 @@ def fitted_anew(run: Packed, cost: float) -> Frontier:
 
 def worth_keeping(runs: Iterable[Packed]) -> list[Packed]:
     """Those whose answers are compared with those of others."""
-    return [run for run in runs if run.label in COMPARED and (run.has_heldout or run.label != "average")]
+    labels = {*COMPARED, *ABLATED}
+    return [run for run in runs if run.label in labels and (run.has_heldout or run.label != "average")]
 
 
 def answers_of(run: Packed) -> dict[str, Any]:
-    """What a run answers right by its own policy and by thresholds, packed; IRENE also by selectors for each cost."""
-    curves = {name: threshold_curve(name)(run) for name in THRESHOLDS if run.has_heldout}
-    if run.label != "average":
-        curves[OWN] = own_curve(run)
-    right = {At(name, cost): curve.quality_at(cost) for name, curve in curves.items() for cost in COSTS}
-    if run.label == IRENE:
-        right |= {At(ANEW, cost): fitted_anew(run, cost).quality_at(cost) for cost in COSTS}
+    """What a run answers right as it is and, unless a part was left out, at every cost; packed."""
+    right = right_at_every_cost(run) if run.label in COMPARED else {}
     test = run.bank("test")
     prediction = test.replay(run.policy(), run.aggregation)
     cost = float(prediction.cost.mean())
     right[At(AS_IS, cost)] = (prediction.labels == test.targets).double()
     about = {"name": run.name, "seed": run.seed, "label": run.label, "cost": cost}
     return Answers({**about, "setting": run.setting._asdict()}, right).packed()
+
+
+def right_at_every_cost(run: Packed) -> dict[At, Tensor]:
+    """What a run answers right by its own policy and by thresholds; IRENE also by selectors fitted for each cost."""
+    curves = {name: threshold_curve(run, name) for name in THRESHOLDS if run.has_heldout}
+    if run.label != "average":
+        curves[OWN] = own_curve(run)
+    right = {At(name, cost): curve.quality_at(cost) for name, curve in curves.items() for cost in COSTS}
+    if run.label == IRENE:
+        right |= {At(ANEW, cost): fitted_anew(run, cost).quality_at(cost) for cost in COSTS}
+    return right
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,15 @@ _RESNET = re.compile(r"resnet(?P<depth>\d+)(s(?P<stride>\d))?(x(?P<width>[\d.]+)
 _SEED = re.compile(r"-s\d+(?=-|$)")
 
 
+def mirrored(name: str) -> str:
+    """Of a split, its images mirrored; of a network, the same one looking at these."""
+    return f"{name}-mirrored"
+
+
 def title(name: str) -> str:
     """The written name of a data set, a backbone or a policy; cifar10+noise20 has 20 % wrong labels."""
+    if name.endswith(mirrored("")):
+        return f"{title(name.removesuffix(mirrored('')))} again, mirrored"
     plain, _, noise = name.partition("+noise")
     if found := _RESNET.fullmatch(plain):
         stride, width = (found[part] or "" for part in ("stride", "width"))

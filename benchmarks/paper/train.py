@@ -13,8 +13,9 @@ unpacked (see unpack.py).
 figure is a replay of these. `--corrupt 10000` also runs the members on that many test images under every corruption and
 level of training/corruptions.py, and packs these banks as NAME.corrupted.tar.gz; fewer images are drawn by class and
 are the same in all runs. What would exceed 16 MiB goes on in NAME.2.tar.gz, and so on: all images of CIFAR-10 with
-three members of two heads fit in one tar, 2,000 of CIFAR-100 in two. `--weights` also packs the members' weights, in
-half precision; unpack.py makes runs of them again.
+three members of two heads fit in one tar, 2,000 of CIFAR-100 in two. `--mirror` also runs the small members of cascades
+on mirrored held-out and test images, and packs these banks with the others. `--weights` also packs the members'
+weights, in half precision; unpack.py makes runs of them again.
 """
 
 from __future__ import annotations
@@ -25,15 +26,18 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 
+import torch
 from jobs import JOBS, Job
-from names import file_name
+from names import file_name, mirrored
 from rich.console import Console
 from training.corruptions import NAMES, corrupt
 from training.label_noise import load_named
 from training.packing import pack, pack_weights
 
+from irene.cascade import Cascade
 from irene.data import Data
 from irene.data.stratify import take_aside
 from irene.devices import pick_device
@@ -60,6 +64,28 @@ def add_corrupted(run: Run, job: Job, data: Data, count: int) -> None:
         about = {"split": name, "fingerprint": data.fingerprint}
         with job.loop.autocast(device):
             bank = bank_of(cascade, corrupted, device, about=about)
+        run.save_bank(name, bank)
+    run.write()
+
+
+def add_mirrored(run: Run, job: Job, data: Data) -> None:
+    """Give a run the banks of its small members on mirrored images, computed in the precision of its others.
+
+    A small network that looks again, at the mirror image, is one more member, and one that nobody has to train.
+    """
+    device = pick_device(job.options.device)
+    small = [cost.flops < max(other.flops for other in run.costs) for cost in run.costs]
+    again = Cascade(list(compress(run.cascade(device).members, small)), costs=list(compress(run.costs, small)))
+    for split, samples in (("heldout", data.train), ("test", data.test)):
+        name = mirrored(split)
+        if name in run.manifest["banks"]:
+            continue
+        places = {number: place for place, number in enumerate(samples.ids.tolist())}
+        chosen = samples.subset(torch.tensor([places[number] for number in run.bank(split).ids.tolist()]))
+        assert chosen.inputs is not None  # CIFAR is in memory
+        with job.loop.autocast(device):
+            mirror_images = replace(chosen, inputs=chosen.inputs.flip(-1))
+            bank = bank_of(again, mirror_images, device, about={"split": name, "fingerprint": data.fingerprint})
         run.save_bank(name, bank)
     run.write()
 
@@ -97,6 +123,7 @@ def main() -> None:
     parser.add_argument("--pack", type=Path)
     parser.add_argument("--weights", action="store_true", help="pack the members' weights too")
     parser.add_argument("--corrupt", type=int, metavar="IMAGES", help="how many test images, 10000 for all")
+    parser.add_argument("--mirror", action="store_true", help="have small members look at mirrored images, too")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--only", nargs="*", default=[], help="names of jobs, or parts of them")
     parser.add_argument("--missing", action="store_true", help="leave out jobs that results.json knows")
@@ -123,6 +150,8 @@ def main() -> None:
             run = do(job, data, arguments.runs)
             if arguments.corrupt and "gate" not in run.manifest:  # the policies in question need an order of members
                 add_corrupted(run, job, data, arguments.corrupt)
+            if arguments.mirror and len(set(job.backbones)) > 1:
+                add_mirrored(run, job, data)
             if arguments.pack:
                 pack(run, arguments.pack)
                 if arguments.weights:

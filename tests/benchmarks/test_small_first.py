@@ -138,6 +138,23 @@ def test_a_cascade_is_looked_at_where_its_first_member_can_be_paid_for(
     assert found["policies"]["selector"] == found["policies"]["margin"]
 
 
+def test_small_members_that_look_again_run_right_after_their_first_look(
+    study: Study, tmp_path: Path, make_run: Callable[..., Run], lifelike_bank: Callable[..., Bank]
+) -> None:
+    run = next(run for run in study.runs if run.method == "distil" and run.seed == 1)
+    banks = {split: run.bank(split) for split in ("heldout", "test")}
+    banks |= {f"{split}-mirrored": run.bank(split).members([2, 1, 0]) for split in ("heldout", "test")}  # told apart
+    seen = Packed.open(make_run(tmp_path / "seen", banks, "distil", 7, {}, run.backbones).path)
+    *others, twice = small_first.small_first(Study([seen]))
+    assert [one.whole_run for one in others] == [False, False, True]
+    again = ["resnet32-mirrored"] * 2
+    assert twice.members == ["resnet32"] * 2 + again + ["vgg8", "vgg8-mirrored"] + R18
+    ((_, test),) = twice.banks()
+    assert torch.equal(test.outputs[:, 2:4], banks["test"].outputs[:, [2, 1]])
+    assert torch.equal(test.outputs[:, 5], banks["test"].outputs[:, 0])
+    assert [title(name) for name in twice.members[2:5]] == ["ResNet-32 again, mirrored"] * 2 + ["VGG-8"]
+
+
 def test_seeds_that_were_looked_at_apart_make_one_cascade(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(small_first, "COSTS", (0.3, 0.7))
     monkeypatch.setattr(small_first, "selector_fitter", lambda cost: lambda *_: Margin())

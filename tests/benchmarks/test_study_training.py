@@ -93,6 +93,26 @@ def test_what_is_there_already_is_not_computed_again(
         study.add_corrupted(again, JOB, digits, 50)
 
 
+def test_small_members_look_again_at_mirrored_images(digits: Data, tmp_path: Path) -> None:
+    unequal = Job(dataset="digits", backbones=("cnnx0.5", "cnnx0.75", "cnn"), method="average", seed=0, loop=JOB.loop)
+    done = study.do(unequal, digits, tmp_path)
+    study.add_mirrored(done, unequal, digits)
+    for split, samples in (("heldout", digits.train), ("test", digits.test)):
+        bank, again = done.bank(split), done.bank(f"{split}-mirrored")
+        assert torch.equal(again.ids, bank.ids)
+        assert torch.equal(again.targets, bank.targets)
+        assert again.costs == bank.costs[:2], "the largest does not look again"
+        assert samples.inputs is not None
+        images = torch.stack([samples.inputs[samples.ids == number][0] for number in bank.ids[:50]])
+        for t, member in enumerate(done.cascade().members[:2]):
+            with torch.inference_mode():
+                expected = member(images.flip(-1))
+            torch.testing.assert_close(again.outputs[:50, t], expected.reshape(again.outputs[:50, t].shape))
+    before = done.bank("test-mirrored")
+    study.add_mirrored(Run.open(done.path), unequal, digits)
+    assert torch.equal(Run.open(done.path).bank("test-mirrored").outputs, before.outputs)
+
+
 def test_teachers_come_from_the_run_that_a_job_names(digits: Data, tmp_path: Path) -> None:
     first = Job(dataset="digits", backbones=("mlp", "cnn"), method="distil", seed=0, loop=JOB.loop)
     there = study.do(first, digits, tmp_path)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from comparison import joined
-from names import INDEPENDENT, file_name
+from names import INDEPENDENT, file_name, mirrored
 from torch import Tensor
 
 from irene.bank import Bank
@@ -37,6 +37,7 @@ class Part(NamedTuple):
     run: Packed
     backbone: str
     count: int
+    mirrored: bool = False  # the same members, looking at mirrored images
 
     @property
     def members(self) -> list[int]:
@@ -46,13 +47,20 @@ class Part(NamedTuple):
     def flops(self) -> float:
         return self.run.costs[self.members[0]].flops
 
+    @property
+    def name(self) -> str:
+        return mirrored(self.backbone) if self.mirrored else self.backbone
+
     def bank(self, split: str) -> Bank:
-        return self.run.bank(split).members(self.members)
+        if not self.mirrored:
+            return self.run.bank(split).members(self.members)
+        small = [t for t, cost in enumerate(self.run.costs) if cost.flops < max(one.flops for one in self.run.costs)]
+        return self.run.bank(mirrored(split)).members([small.index(t) for t in self.members])
 
 
 def members_of(parts: Iterable[Part]) -> list[str]:
     """The backbones of all members, part after part."""
-    return [part.backbone for part in parts for _ in part.members]
+    return [part.name for part in parts for _ in part.members]
 
 
 def bank_of(parts: Iterable[Part], split: str) -> Bank:
@@ -95,6 +103,12 @@ def small_first(study: Study) -> Iterator[SmallFirst]:
         for some in [[name] for name in small] + [small] * (len(small) > 1):
             parts = [tuple(Part(run, name, kinds[name]) for name in (*some, LARGE)) for run in runs]
             yield SmallFirst(large, training, parts)
+        twice = [run for run in runs if mirrored("test") in run.manifest["banks"]]
+        if twice:
+            looks = [(name, again) for name in small for again in (False, True)]
+            views = [[Part(run, name, kinds[name], again) for name, again in looks] for run in twice]
+            large_ones = [Part(run, LARGE, kinds[LARGE]) for run in twice]
+            yield SmallFirst(large, training, [(*some, last) for some, last in zip(views, large_ones, strict=True)])
 
 
 def of_heldout(runs: Sequence[Packed]) -> list[Packed]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 DATASETS = ("cifar10", "cifar100")  # of the paper
 ALL_IMAGES = 50_000  # of CIFAR: nothing is held out
@@ -39,6 +39,12 @@ _SEED = re.compile(r"-s\d+(?=-|$)")
 def mirrored(name: str) -> str:
     """Of a split, its images mirrored; of a network, the same one looking at these."""
     return f"{name}-mirrored"
+
+
+def who_look_again(flops: Sequence[float]) -> list[int]:
+    """Which members of a run see mirrored images too: all that are cheaper than the costliest."""
+    most = max(flops)
+    return [t for t, work in enumerate(flops) if work < most]
 
 
 def title(name: str) -> str:

@@ -26,12 +26,11 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from itertools import compress
 from pathlib import Path
 
 import torch
 from jobs import JOBS, Job
-from names import file_name, mirrored
+from names import file_name, mirrored, who_look_again
 from rich.console import Console
 from training.corruptions import NAMES, corrupt
 from training.label_noise import load_named
@@ -74,8 +73,8 @@ def add_mirrored(run: Run, job: Job, data: Data) -> None:
     A small network that looks again, at the mirror image, is one more member, and one that nobody has to train.
     """
     device = pick_device(job.options.device)
-    small = [cost.flops < max(other.flops for other in run.costs) for cost in run.costs]
-    again = Cascade(list(compress(run.cascade(device).members, small)), costs=list(compress(run.costs, small)))
+    members, small = run.cascade(device).members, who_look_again([cost.flops for cost in run.costs])
+    again = Cascade([members[t] for t in small], costs=[run.costs[t] for t in small])
     for split, samples in (("heldout", data.train), ("test", data.test)):
         name = mirrored(split)
         if name in run.manifest["banks"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -201,6 +201,7 @@ class Seeded(Protocol):
 
 
 One = TypeVar("One", bound=Seeded)
+T = TypeVar("T")
 
 
 def common_seeds(*sides: Iterable[One]) -> list[list[One]]:
@@ -208,3 +209,17 @@ def common_seeds(*sides: Iterable[One]) -> list[list[One]]:
     lists = [sorted(side, key=lambda one: one.seed) for side in sides]
     seeds = set.intersection(*({one.seed for one in side} for side in lists))
     return [[one for one in side if one.seed in seeds] for side in lists]
+
+
+def by_kind(ones: Iterable[T], about: Callable[[T], Mapping[str, Any]], kind: Iterable[str]) -> list[list[T]]:
+    """Those alike in all of these, together and in the order of seeds; `about` says what one is."""
+    keys = list(kind)
+    found: dict[str, list[T]] = {}
+    for one in ones:
+        found.setdefault(str([about(one)[key] for key in keys]), []).append(one)
+    return [sorted(alike, key=lambda one: int(about(one)["seed"])) for alike in found.values()]
+
+
+def places(backbones: Sequence[str], name: str) -> list[int]:
+    """Where members of a kind stand."""
+    return [t for t, other in enumerate(backbones) if other == name]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from comparison import joined
-from names import INDEPENDENT, file_name, mirrored
+from names import INDEPENDENT, file_name, mirrored, who_look_again
 from torch import Tensor
 
 from irene.bank import Bank
@@ -21,7 +21,7 @@ from irene.training.afterwards import selector_fitter
 from replay.against import THRESHOLDS
 from replay.answers import Answers, At
 from replay.merged import CASCADE
-from replay.packed import Packed, Setting, Study, common_seeds
+from replay.packed import Packed, Setting, Study, by_kind, common_seeds, places
 
 COSTS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0)  # FLOPs of one large member
 LARGE = "resnet18"
@@ -41,7 +41,7 @@ class Part(NamedTuple):
 
     @property
     def members(self) -> list[int]:
-        return [t for t, name in enumerate(self.run.backbones) if name == self.backbone][: self.count]
+        return places(self.run.backbones, self.backbone)[: self.count]
 
     @property
     def flops(self) -> float:
@@ -54,7 +54,7 @@ class Part(NamedTuple):
     def bank(self, split: str) -> Bank:
         if not self.mirrored:
             return self.run.bank(split).members(self.members)
-        small = [t for t, cost in enumerate(self.run.costs) if cost.flops < max(one.flops for one in self.run.costs)]
+        small = who_look_again([cost.flops for cost in self.run.costs])
         return self.run.bank(mirrored(split)).members([small.index(t) for t in self.members])
 
 
@@ -193,11 +193,7 @@ def at_every_cost(seeds: Sequence[Answers]) -> dict[str, Any]:
 
 def of_all_seeds(answers: Iterable[Answers]) -> list[list[Answers]]:
     """The answers of each cascade, in the order of seeds."""
-    found: dict[tuple[Any, ...], list[Answers]] = {}
-    for one in answers:
-        if "training" in one.about:
-            found.setdefault(tuple(str(one.about[key]) for key in CASCADE), []).append(one)
-    return [sorted(alike, key=lambda one: one.seed) for alike in found.values()]
+    return by_kind((one for one in answers if "training" in one.about), lambda one: one.about, CASCADE)
 
 
 def ensemble_accuracy(bank: Bank) -> float:

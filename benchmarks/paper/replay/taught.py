@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from replay.packed import TABLE_MEMBERS, Packed
+from replay.packed import TABLE_MEMBERS, Packed, by_kind, places
 
 Entry = Mapping[str, Any]  # what one_by_one says of a run
 KIND = ("dataset", "epochs", "images", "training", "backbones")  # what seeds have in common
@@ -15,9 +15,7 @@ KIND = ("dataset", "epochs", "images", "training", "backbones")  # what seeds ha
 
 def one_by_one(run: Packed) -> dict[str, Any]:
     """How right members are on test images by themselves and, of each kind, the first of them averaged."""
-    places = {
-        name: [t for t, other in enumerate(run.backbones) if other == name] for name in dict.fromkeys(run.backbones)
-    }
+    kinds = {name: places(run.backbones, name) for name in dict.fromkeys(run.backbones)}
     return {
         "dataset": run.setting.dataset,
         "epochs": run.setting.epochs,
@@ -28,7 +26,7 @@ def one_by_one(run: Packed) -> dict[str, Any]:
         "seed": run.seed,
         "alone": [accuracy(run, [t]) for t in range(len(run.backbones))],
         "averaged": {
-            name: [accuracy(run, alike[:count]) for count in range(1, len(alike) + 1)] for name, alike in places.items()
+            name: [accuracy(run, alike[:count]) for count in range(1, len(alike) + 1)] for name, alike in kinds.items()
         },
     }
 
@@ -54,14 +52,13 @@ def teachers(known: Iterable[Entry]) -> list[dict[str, Any]]:
     found = []
     for runs in distillations(known):
         large = runs[0]["large"]
-        places = [t for t, name in enumerate(runs[0]["backbones"]) if name == large]
         found.append(
             {
                 **{key: runs[0][key] for key in ("dataset", "epochs", "training")},
                 "backbone": large,
                 "seeds": len(runs),
                 "which_seeds": [run["seed"] for run in runs],
-                "alone": [over_seeds([run["alone"][t] for run in runs]) for t in places],
+                "alone": [over_seeds([run["alone"][t] for run in runs]) for t in places(runs[0]["backbones"], large)],
                 "averaged": over_seeds([run["averaged"][large][-1] for run in runs]),
             }
         )
@@ -70,11 +67,7 @@ def teachers(known: Iterable[Entry]) -> list[dict[str, Any]]:
 
 def distillations(known: Iterable[Entry]) -> list[list[Entry]]:
     """Runs in which large members taught small ones, those alike together in the order of seeds."""
-    found: dict[str, list[Entry]] = {}
-    for run in known:
-        if run["training"] != "average":
-            found.setdefault(str([run[key] for key in KIND]), []).append(run)
-    return [sorted(alike, key=lambda run: run["seed"]) for alike in found.values()]
+    return by_kind((run for run in known if run["training"] != "average"), lambda run: run, KIND)
 
 
 def about(known: Sequence[Entry], runs: Sequence[Entry], backbone: str, count: int) -> dict[str, Any]:
@@ -93,10 +86,10 @@ def about(known: Sequence[Entry], runs: Sequence[Entry], backbone: str, count: i
 
 def alone_and_averaged(runs: Sequence[Entry], backbone: str, count: int) -> dict[str, Any]:
     """How right members of a kind are by themselves, on the mean of all, and how right so many are together."""
-    places = [t for t, name in enumerate(runs[0]["backbones"]) if name == backbone]
+    kind = places(runs[0]["backbones"], backbone)
     return {
         "seeds": len(runs),
-        "alone": over_seeds([fmean(run["alone"][t] for t in places) for run in runs]),
+        "alone": over_seeds([fmean(run["alone"][t] for t in kind) for run in runs]),
         "averaged": over_seeds([run["averaged"][backbone][count - 1] for run in runs]),
     }
 

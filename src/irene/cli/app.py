@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from irene.cli.evaluate import evaluate
 from irene.cli.export import export
 from irene.cli.importing import import_
 from irene.cli.methods import methods
-from irene.cli.output import leads
+from irene.cli.output import command, leads
 from irene.cli.points import points
 from irene.cli.predict import predict
 from irene.cli.report import report
@@ -89,10 +88,10 @@ def _start(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; a user's mistake is one line on stderr and 2."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    command = typer.main.get_command(app)
-    written = {"command": shlex.join(["irene", *given])}
+    verbs = typer.main.get_command(app)
+    written = {"command": command(*given)}
     try:
-        code = command.main(args=given, prog_name="irene", standalone_mode=False, obj=written)
+        code = verbs.main(args=given, prog_name="irene", standalone_mode=False, obj=written)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # whoever read our stdout has seen enough

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-
 from rich.console import Console
 
 from irene.cli.loading import load_data
 from irene.cli.options import given, share_or_count
-from irene.cli.output import Output, say
+from irene.cli.output import Output, command, say
 from irene.cli.tables import pairs
 from irene.cli.training import Flags, data_spec, loop_options, method_options, train_options
 from irene.training.methods import find_method
@@ -37,7 +35,7 @@ def run_search(flags: Flags, *, trials: int, workers: int, validation: str | Non
 
 def show_tuned(flags: Flags, tuned: Tuned, output: Output) -> None:
     """Say what was best, what decides, and how to train with it."""
-    command = train_command(flags, tuned)
+    to_train = train_command(flags, tuned)
     lines = [
         ("trials", ", ".join(f"{count} {state}" for state, count in tuned.trials.items())),
         ("best", f"{tuned.value:.4f} (standard error {tuned.standard_error:.4f}) in {tuned.run}"),
@@ -58,12 +56,12 @@ def show_tuned(flags: Flags, tuned: Tuned, output: Output) -> None:
         },
         "importances": tuned.importances,
         "picture": None if tuned.picture is None else str(tuned.picture),
-        "train": command,
+        "train": to_train,
     }
 
     def show(screen: Console) -> None:
         screen.print(table)
-        say(screen, f"\ntrain with it: {command}")
+        say(screen, f"\ntrain with it: {to_train}")
 
     output.result(value, show)
 
@@ -81,9 +79,9 @@ def train_command(flags: Flags, tuned: Tuned) -> str:
         **flags.loop,
         **flags.own,
     }
-    words = ["irene", "train", "irene"]
+    words = ["train", "irene"]
     for flag, text in given(asked).values():
         words += [flag, text]
     for setting in (*flags.settings, *(f"{name}={value:.4g}" for name, value in tuned.parameters.items())):
         words += ["--set", setting]
-    return shlex.join(words)
+    return command(*words)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,19 @@ RESULTS = ROOT / "benchmarks/results"
 
 def filled(template: Path, parts: dict[str, str]) -> str:
     """The text of a template with {{name}} replaced by the part of that name."""
-    text = template.read_text()
-    for name, part in parts.items():
-        text = text.replace("{{" + name + "}}", part)
-    return text
+
+    def part(found: re.Match[str]) -> str:
+        if found[1] not in parts:
+            raise SystemExit(f"{template.name} asks for {found[0]}, but there is no such part")
+        return parts[found[1]]
+
+    return re.sub(r"\{\{([^{}]+)\}\}", part, template.read_text())
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in markdown."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
+    return "\n".join([lines[0], "|---" * len(heads) + "|", *lines[1:]])
 
 
 def asked_to_check(about: str | None) -> bool:

@@ -83,7 +83,7 @@ def main() -> None:
     found = {
         "rows": [row for of_run in rows for row in of_run],
         "against": by_slug(known.settings(), lambda setting: against.against(known, setting)),
-        "going_on": by_slug(known.settings(), lambda setting: against.going_on(known, setting)),
+        "warm_started": by_slug(known.settings(), lambda setting: against.warm_started(known, setting)),
         "asked": by_setting(wished, asked),
         "small_first": [small_first.at_every_cost(seeds) for seeds in small_first.of_all_seeds(every)],
         "searched": choices,

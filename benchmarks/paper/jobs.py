@@ -9,7 +9,7 @@ epochs of the training images.
 - FGE: `epochs` for the start, and cycles so long that three members take three times `epochs` as well (five take 138
   epochs in place of 150).
 - distillation: `epochs` for each member, the costliest first; their answers are computed beside where they teach. The
-  jobs `patient`, `taught-on` and `four-taught` teach for longer.
+  jobs `patient`, `distil-warm` and `four-taught` teach for longer.
 - mixtures of experts: the experts see every batch together for `epochs`; their feature extractor takes `epochs` more.
 - DivE2: as the experts; its extractor takes a fifth of `epochs`.
 - MIMO and BatchEnsemble: one network, hence `epochs` once. BatchEnsemble computes all its sub-models in each step.
@@ -94,7 +94,7 @@ def everywhere(seeds: Iterable[int] = SEEDS, **about: Any) -> list[Job]:
 AVERAGE: dict[str, Any] = {"method": "average"}  # single, woc and the thresholds are replays of its members
 HALF = irene("half-flops", cost=0.5 * R18_FLOPS, cost_unit="flops")
 FOLDS = irene("folds", selector_data="folds")
-GOING_ON = irene("going-on", later="go-on")
+WARM = irene("warm-started", later="go-on")
 PAPER = irene("paper", recipe="paper", loss_weights=LossWeights(ensemble=0.01, cost=0.01, rank=0.1))
 OTHERS = {
     "snapshot": SnapshotOptions(budget="each"),
@@ -107,47 +107,53 @@ OTHERS = {
 }
 TABLES = {  # the paper's two tables, in the short schedule
     "members": everywhere(**AVERAGE),
-    "irene": [*everywhere(**irene()), *everywhere(**FOLDS)],
-    "recipe": everywhere(**PAPER),
+    "irene": everywhere(**irene()),
+    "recipe": everywhere([0], **PAPER),
     "others": [job for name, own in OTHERS.items() for job in everywhere(method=name, method_options=own)],
 }
 PATIENT = DistilOptions(taught_epochs=240)  # for half the width, FLOPs of 60 epochs of the whole
 MIXED = replace(PATIENT, mixed=True)
-TAUGHT_ON = DistilOptions(taught_epochs=120, later="go-on")
+DISTIL_WARM = DistilOptions(taught_epochs=120, later="go-on")
 DISTILLATIONS = [job for dataset in DATASETS for job in jobs(dataset, DISTILLED, method="distil", loop=LONGER)]
+HARDER = [job for job in DISTILLATIONS if job.dataset == "cifar100" and job.seed == 0]
 JOBS: dict[str, list[Job]] = {
     **TABLES,
     **{dataset: [job for group in TABLES.values() for job in group if job.dataset == dataset] for dataset in DATASETS},
     "headline": [  # small networks need more epochs than large ones
         *[job for dataset in DATASETS for job in jobs(dataset, R32, **AVERAGE, loop=LONGER)],
-        *[job for dataset in DATASETS for job in jobs(dataset, SMALL_FIRST, **HALF, loop=LONGER)],
+        *[job for dataset in DATASETS for job in jobs(dataset, SMALL_FIRST, [0], **HALF, loop=LONGER)],
         *[job for dataset in DATASETS for job in jobs(dataset, R18, **AVERAGE, loop=LONGER)],
         *[job for dataset in DATASETS for job in jobs(dataset, QUICK, **AVERAGE, loop=LONGER)],
     ],
     "distil": DISTILLATIONS,
-    "quick": [replace(job, backbones=QUICK_DISTILLED, teachers=job.name) for job in DISTILLATIONS],
-    "patient": [replace(job, variant="for-240-epochs", method_options=PATIENT) for job in DISTILLATIONS],
-    "mixed": [replace(job, variant="for-240-epochs-on-mixtures", method_options=MIXED) for job in DISTILLATIONS],
-    "taught-on": [replace(job, variant="for-120-epochs-going-on", method_options=TAUGHT_ON) for job in DISTILLATIONS],
+    "distil-warm": [
+        replace(job, variant="for-120-epochs-warm-started", method_options=DISTIL_WARM) for job in DISTILLATIONS
+    ],
     "four-taught": [
         replace(job, backbones=FOUR_DISTILLED, variant="for-240-epochs", method_options=PATIENT)
         for job in DISTILLATIONS
     ],
+    "quick": [replace(job, backbones=QUICK_DISTILLED, teachers=job.name) for job in DISTILLATIONS if job.seed == 0],
+    "patient": [replace(job, variant="for-240-epochs", method_options=PATIENT) for job in HARDER],
+    "mixed": [replace(job, variant="for-240-epochs-on-mixtures", method_options=MIXED) for job in HARDER],
     "sizes": [  # what a cascade has to beat at its cost
         *[
             job
             for name in SIZES
             for dataset in DATASETS
-            for job in jobs(dataset, (name,), method="single", loop=LONGER)
+            for job in jobs(dataset, (name,), [0], method="single", loop=LONGER)
         ],
-        *[job for dataset in DATASETS for job in jobs(dataset, R18, method="mimo", loop=LONGER)],
+        *[job for dataset in DATASETS for job in jobs(dataset, R18, [0], method="mimo", loop=LONGER)],
     ],
-    "go-on": everywhere(**GOING_ON),
-    "long": [job for about in (AVERAGE, irene(), GOING_ON) for job in everywhere(**about, loop=LONG)],
+    "warm": everywhere(**WARM),
+    "long": [job for about in (AVERAGE, irene(), WARM) for job in everywhere([0], **about, loop=LONG)],
     # All 50,000 images and nothing held out, so that nothing can be calibrated: ties single and average to the paper.
     "full": everywhere([0], **AVERAGE, variant="full", heldout=0, loop=LONG),
     # Out-of-fold predictions need no held-out slice: members may train on all images, and the cost asked for suffers.
-    "unheld": jobs("cifar10", R18, **irene("folds-full", selector_data="folds"), heldout=0),
+    "folds": [
+        *jobs("cifar10", R18, **FOLDS),
+        *jobs("cifar10", R18, [0], **FOLDS | {"variant": "folds-full"}, heldout=0),
+    ],
     "eight": [job for dataset in DATASETS for job in jobs(dataset, ("resnet18",) * 8, [0], **AVERAGE, variant="t8")],
     "counts": [  # the paper's Fig. 4b
         *[job for count in (2, 4, 5, 8) for job in jobs("cifar10", R18[:1] * count, [0], **irene(f"t{count}"))],
@@ -163,8 +169,8 @@ JOBS: dict[str, list[Job]] = {
     "noise": [*jobs("cifar10+noise20", R18, **AVERAGE), *jobs("cifar10+noise20", R18, **irene())],
     "ablation": [
         job
-        for dataset, backbones in (*((dataset, R18) for dataset in DATASETS), ("cifar100", R32))
+        for dataset, backbones, seeds in (("cifar10", R18, [0]), ("cifar100", R18, [0]), ("cifar100", R32, [0, 1]))
         for part in get_args(Part)
-        for job in jobs(dataset, backbones, **irene(f"without-{part}", without=(part,)))
+        for job in jobs(dataset, backbones, seeds, **irene(f"without-{part}", without=(part,)))
     ],
 }

@@ -12,13 +12,13 @@ PAPER_EPOCHS = 200
 # Networks that are trained alone: one of about a cascade's cost.
 SIZES = ("resnet20", "resnet56", "resnet18x0.25", "resnet18x0.375", "resnet18x0.5", "resnet18x0.75")
 IRENE = "irene at 1.3"  # labels of runs
-GO_ON = "going on"  # said of members that begin with the weights of the one before
-FOLDS, GOING_ON = f"{IRENE} out-of-fold", f"{IRENE} {GO_ON}"
+WARM_STARTED = "warm-started"  # said of members that start from the weights of the one before (later=go-on)
+FOLDS, WARM = f"{IRENE} out-of-fold", f"{IRENE} {WARM_STARTED}"
 INDEPENDENT, TOGETHER, DISTILLED = "independent", "together", "distilled"  # trainings of cascades: see trained
 _TRAINED = {
-    INDEPENDENT: "trained independently",
-    TOGETHER: "trained together",
-    DISTILLED: "the small ones taught by the large ones",
+    INDEPENDENT: "independent members",
+    TOGETHER: "members trained together",
+    DISTILLED: "small members distilled",
 }
 AND_MORE = "and more independent"  # large ones to choose from
 NUMBERS = {1: "one", 2: "two", 3: "three"}
@@ -70,11 +70,9 @@ def setting_title(slug: str) -> str:
 
 
 def trained(training: str) -> str:
-    """How the members of a cascade were trained, in words; after `distilled` may stand how long, and by whom else."""
+    """How the members of a cascade were trained, in words: after `distilled` may stand how long and from what."""
     kind, _, more = training.partition(" ")
-    if GO_ON in more:
-        return f"the small ones taught {more.replace(GO_ON, 'by large ones that go on')}"
-    return f"{_TRAINED[kind]} {more}".rstrip()
+    return f"{_TRAINED[kind]} {more}".rstrip().replace(f" {WARM_STARTED}", f", large ones {WARM_STARTED}")
 
 
 def in_short(backbones: Iterable[str]) -> str:

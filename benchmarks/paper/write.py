@@ -16,85 +16,74 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documents import RESULTS, ROOT, asked_to_check, filled, write_or_check
 from names import DATASETS, setting_title, title
-from pages import beyond_text, latency_text, policies_text, searched_text, tables, taught_text
-from pages.conclusions import conclusions
-from pages.headline_text import headline
-from pages.latency_text import Latency
+from pages import beyond_text, latency_text, policies_text, searched_text, short_tables, tables, taught_text
+from pages.facts import facts
 from pages.pictures import CAPTIONS, SMALL_FIRST, headline_data, picture_name
-from pages.rows import in_lines, most_worth_showing
-from pages.summary import summary
+from pages.rows import best_cascades, in_lines
 
 HERE = Path(__file__).resolve().parent
 IRENE_RUN = re.compile(r"cifar\d+-resnet\d+-irene-s\d+-e\d+")
 HEADLINE = re.compile(r"(<!-- headline -->\n).*?(<!-- /headline -->)", re.DOTALL)
+KEPT = ("policies", "promises", "latency_kept", "heldout_size")  # tables as the commands wrote them
 
 
 def main() -> None:
     check = asked_to_check(__doc__)
-    study = json.loads((HERE / "results.json").read_text())
-    pictures = json.loads((HERE / "figures.json").read_text())
-    policies, beyond = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("policies", "beyond"))
-    kept = {name: (RESULTS / f"{name}.md").read_text().strip() for name in ("promises", "latency_kept", "heldout_size")}
-    step = json.loads((ROOT / "docs/benchmarks/training-h200.json").read_text())
+    parts = all_parts()
+    pages = sorted((HERE / "pages").glob("*.md.in"))
+    written = {ROOT / "docs" / page.stem: filled(page, parts) for page in pages if page.stem != "headline.md"}
     readme = ROOT / "README.md"
-    latency = latency_text.load_files()
-    gains = headline(study, latency, DATASETS)
-    written = {
-        ROOT / "docs/results.md": results(study, pictures, policies, beyond, latency, step),
-        ROOT / "docs/results-cascades.md": cascades(study, latency),
-        ROOT / "docs/calibrate.md": filled(HERE / "pages/calibrate.md.in", kept),
-        readme: HEADLINE.sub(lambda found: found[1] + gains + found[2], readme.read_text()),
-    }
+    headline = filled(HERE / "pages/headline.md.in", parts)
+    written[readme] = HEADLINE.sub(lambda found: found[1] + headline + found[2], readme.read_text())
     write_or_check(written, "benchmarks/paper/write.py", check=check)
 
 
-def cascades(study: dict[str, Any], latency: Latency) -> str:
-    """All that was found of members that differ in size."""
-    parts = {
-        "cascades": tables.cascade_tables(study["small_first"], study["rows"]),
-        "joint": tables.joint_table(study["rows"]),
-        "taught": taught_text.section(study["taught"], study["teachers"], study["rows"]),
-        "searched": searched_text.section(study["searched"]),
-        "latency": latency_text.section(latency),
-    }
-    return filled(HERE / "pages/cascades.md.in", parts)
-
-
-def results(
-    study: dict[str, Any],
-    pictures: dict[str, Any],
-    policies: dict[str, Any],
-    beyond: dict[str, Any],
-    latency: Latency,
-    step: dict[str, Any],
-) -> str:
+def all_parts() -> dict[str, str]:
+    """Whatever a template may ask for, by its name there."""
+    study = json.loads((HERE / "results.json").read_text())
+    pictures = json.loads((HERE / "figures.json").read_text())
+    policies, beyond = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("policies", "beyond"))
+    kept = {name: (RESULTS / f"{name}.md").read_text().strip() for name in KEPT}
+    step = json.loads((ROOT / "docs/benchmarks/training-h200.json").read_text())
+    latency = latency_text.load_files()
     rows = study["rows"]
     irenes = {name: stages for name, stages in study["training"].items() if IRENE_RUN.fullmatch(name)}
     name, stages = next((name, stages) for name, stages in irenes.items() if "-s0-" in name)
-    parts = {
+    return {
+        **kept,
+        **facts(study, beyond, latency),
         "hardware": ", ".join(dict.fromkeys(row["hardware"] for row in rows)),
-        "summary": summary(study, beyond, latency, DATASETS),
-        "conclusions": conclusions(study, beyond),
+        # short tables
+        "headline": short_tables.headline(best_cascades(study["small_first"], DATASETS), rows),
+        "ladder": short_tables.ladder(study["small_first"], rows),
+        "time": short_tables.fastest(latency),
+        "paper_tables": short_tables.paper_tables(rows),
+        "equal": short_tables.equal_members(study),
+        "robustness": short_tables.robustness(beyond),
+        # full ones
         "methods": tables.method_tables(rows),
-        "against": tables.against_tables(study["against"], study["going_on"]),
+        "against": tables.against_tables(study["against"], study["warm_started"]),
         "asked": tables.asked_table(study["asked"]),
-        "best_cascades": tables.cascade_tables(most_worth_showing(study["small_first"]), rows),
-        "half_time": f"{latency_text.in_half_the_time(latency)}\n\n{latency_text.on_a_gpu(latency)}",
-        "headline_figures": "\n\n".join(picture(SMALL_FIRST, dataset) for dataset in headline_data(study)),
         "better_policies": in_lines(policies_text.conclusion(policies)),
-        "policies": (RESULTS / "policies.md").read_text().replace("### ", "#### ").strip(),
+        "cascades": tables.cascade_tables(study["small_first"], rows),
+        "joint": tables.joint_table(rows),
+        "taught": taught_text.section(study["taught"], study["teachers"], rows),
+        "searched": searched_text.section(study["searched"]),
+        "latency": latency_text.section(latency),
         "beyond": beyond_text.section(beyond),
-        "figures": figure_list(pictures),
         "speed": tables.speed_table(study["speed"], study["side_by_side"]),
         "step": tables.step_table(step),
         "peak": str(step["peak_tflops"]),
         "times": tables.time_table(rows),
-        "total_time": tables.total_time(rows, study["time"]["card_s"]),
+        "total_time": in_lines(tables.total_time(rows, study["time"]["card_s"])),
         "ratios": epoch_ratios(irenes),
         "halting_of": setting_title("-".join(name.split("-")[i] for i in (0, 1, -1))),
         "halting": tables.halting_table(stages),
+        # pictures
+        "headline_figures": "\n\n".join(picture(SMALL_FIRST, dataset) for dataset in headline_data(study)),
+        "frontier": "\n\n".join(picture("pareto", slug) for slug in pictures["pareto"]),
+        "figures": figure_list(pictures),
     }
-    return filled(HERE / "pages/results.md.in", parts)
 
 
 def epoch_ratios(irenes: dict[str, dict[str, Any]]) -> str:
@@ -115,7 +104,7 @@ def figure_list(pictures: dict[str, dict[str, Any]]) -> str:
     for study, by_setting in pictures.items():
         if by_setting:
             shown = "\n\n".join(picture(study, slug) for slug in by_setting)
-            parts.append(f"### {CAPTIONS[study]}\n\n{shown}")
+            parts.append(f"## {CAPTIONS[study]}\n\n{shown}")
     return "\n\n".join(parts)
 
 

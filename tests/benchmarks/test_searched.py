@@ -144,7 +144,7 @@ def test_the_table_has_a_line_for_each_cost() -> None:
         "all": {"margin": points(0.92, 0.94), "selector": points(0.937, 0.949)},
     }
     said = searched_text.section([found]).splitlines()
-    assert said[0] == "### Sizes searched"
+    assert said[0] == "## Sizes searched"
     assert said[-5:-3] == [
         "| CIFAR-10, 60, distilled R18x0.25, R18 (3 seeds) | 0.25 | R18x0.25 | 93.00 | 93.50 | 92.00 | 93.70 |",
         "|  | 0.5 | R18x0.25, R18 | 94.00 | 94.50 | 94.00 | 94.90 |",

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import torch
 from comparison import joined
-from names import DATASETS, DISTILLED, GO_ON, INDEPENDENT, title, trained
-from pages import headline_figure, headline_text, pictures, tables
-from pages.conclusions import best_cascades, cascade_sentence, conclusions
-from pages.rows import networks
+from names import DISTILLED, INDEPENDENT, title, trained
+from pages import headline_figure, pictures, short_tables, tables
+from pages.rows import best_cascades, networks
 from replay import small_first
 from replay.answers import Answers, At
 from replay.packed import Packed, Study
@@ -81,18 +80,18 @@ def test_those_who_were_taught_for_longer_are_cascades_of_their_own(
         ("distilled for 240 epochs on mixtures", 1),
     }
     assert [pool.training for pool in pools(both)][-1] == "distilled for 240 epochs on mixtures"
-    assert trained("distilled for 240 epochs").endswith("taught by the large ones for 240 epochs")
+    assert trained("distilled for 240 epochs") == "small members distilled for 240 epochs"
 
 
-def test_those_who_were_taught_by_members_that_go_on_are_told_apart(
+def test_those_who_were_taught_by_warm_started_members_are_told_apart(
     study: Study, tmp_path: Path, make_run: Callable[..., Run]
 ) -> None:
     run = next(run for run in study.runs if run.method == "distil" and run.seed == 1)
     banks = {split: run.bank(split) for split in ("heldout", "test")}
     own = {"taught_epochs": 120, "later": "go-on"}
     other = Packed.open(make_run(tmp_path / "other", banks, "distil", 7, own, run.backbones).path)
-    assert other.taught == "distilled for 120 epochs going on"
-    assert trained(other.taught) == "the small ones taught for 120 epochs by large ones that go on"
+    assert other.taught == "distilled for 120 epochs warm-started"
+    assert trained(other.taught) == "small members distilled for 120 epochs, large ones warm-started"
     assert other.taught in {one.training for one in small_first.small_first(Study([*study.runs, other]))}
 
 
@@ -228,7 +227,7 @@ def test_networks_that_a_cascade_is_compared_with_are_independent_and_of_its_see
 
 def test_tables_show_cascades_side_by_side_and_say_how_they_were_trained() -> None:
     said = tables.cascade_tables(CASCADES, rows("resnet18", "resnet32"))
-    explained, vgg8, resnet32 = said.split("\n\n#### ")[0], *said.split("#### ")[1:]
+    explained, vgg8, resnet32 = said.split("\n\n### ")[0], *said.split("### ")[1:]
     assert "learned from the large ones" in explained
     assert vgg8.startswith("CIFAR-10, VGG-8 and ResNet-18, 60 epochs, 2 seeds\n")
     assert "seeds: one ResNet-18 93.50, three ResNet-18 94.50. A VGG-8" in vgg8  # no VGG-8 was trained by itself
@@ -236,49 +235,6 @@ def test_tables_show_cascades_side_by_side_and_say_how_they_were_trained() -> No
     trainings = [line.split(" | ")[1] for line in resnet32.splitlines() if "| selector |" in line]
     assert trainings == [DISTILLED, INDEPENDENT, INDEPENDENT]
     assert "learned" not in tables.cascade_tables(CASCADES[2:], rows("resnet18", "resnet32"))
-
-
-def test_sentences_say_how_members_were_trained() -> None:
-    about = {"against": {}, "going_on": {}, "teachers": [], "rows": rows("resnet18"), "small_first": CASCADES}
-    said = [line for line in conclusions(about, {}).splitlines() if line.startswith("- ")]
-    assert len(said) == 2  # some of a distillation, and one ResNet-32 before three ResNet-18, are in the tables alone
-    members = "two ResNet-32 and three ResNet-18**, 60 epochs"
-    assert f"{members}, the small ones taught by the large ones (2 seeds): 94.60 % at 0.5, as good" in said[0]
-    assert f"{members}, trained independently (2 seeds): 94.00 % at 0.5, as good" in said[1]
-    assert said[0].endswith("Cost-to-go: -0.10.")
-    reached = cascade_sentence(CASCADES[1], rows("resnet18"))
-    assert "as one ResNet-18 (93.50 %) at every cost, as its own three (94.50 %) at every cost." in reached
-    assert "Selector ahead at every cost, most at 0.5 (**+0.20 [+0.10, +0.30]**)" in reached
-    assert "as its own three (94.50 %) at no cost (94.00 at 0.5)." in said[1]
-
-
-def test_large_ones_that_go_on_are_told_beside_independent_ones() -> None:
-    training = f"distilled for 120 epochs {GO_ON}"
-    shares = [{"accuracy": accuracy, "spread": 0.001} for accuracy in (0.95, 0.94, 0.93)]
-    about = {"dataset": "cifar10", "epochs": 60, "backbone": "resnet18", "seeds": 2, "which_seeds": [0, 1]}
-    going = {**about, "training": training, "alone": shares, "averaged": {"accuracy": 0.955, "spread": 0.001}}
-    anew = {**going, "training": DISTILLED}
-    known = rows("resnet18")
-    study = {"against": {}, "going_on": {}, "teachers": [going, anew], "rows": known, "small_first": CASCADES}
-    (said,) = [line for line in conclusions(study, {}).splitlines() if "Large ones that go on**" in line]
-    assert "(2 seeds): 95.00, 94.00, 93.00 % one by one, first to last, and 95.50 averaged" in said
-    assert said.endswith("independent ones 93.50 and 94.50.")
-    teachers, cascades = ([{**one, "dataset": name} for name in DATASETS] for one in (going, CASCADES[1]))
-    later = [{**cascade, "training": training} for cascade in cascades]
-    assert "and has 95.00 and 95.00 % alone" in " ".join(headline_text.going_on(teachers, [later]).split())
-    assert headline_text.going_on(teachers, [cascades]) == ""
-
-
-def test_what_sentences_have_in_common_is_said_once() -> None:
-    about = {"against": {}, "going_on": {}, "teachers": [], "rows": rows("resnet18"), "small_first": CASCADES}
-    assert conclusions(about, {}).count("**Small members first**") == 1
-    assert conclusions({**about, "small_first": []}, {}) == ""
-
-
-def test_where_no_gain_is_clear_none_is_the_largest() -> None:
-    one = entry(INDEPENDENT, ["resnet32"] * 2)
-    one["policies"]["selector"]["0.5"]["gain"] = [0.2, -0.1, 0.3]
-    assert "Selector ahead at no cost. Cost-to-go" in cascade_sentence(one, rows("resnet18"))
 
 
 def test_the_headline_is_of_each_training_with_as_many_seeds() -> None:
@@ -305,20 +261,17 @@ def test_the_headline_is_drawn_of_the_longest_taught_and_of_independent_members(
 def test_the_headline_table_is_bold_where_one_large_network_is_beaten() -> None:
     points = {"0.25": {"accuracy": 0.9345}, "0.5": {"accuracy": 0.946}}
     best = [[{**one, "policies": {"selector": points}}] for one in CASCADES[1:3]]
-    assert headline_text.table(rows("resnet18"), best, ["cifar10"]).splitlines()[2:] == [
+    assert short_tables.headline(best, rows("resnet18")).splitlines()[2:] == [
         "| one ResNet-18 | 1.00 | 93.50 |",
         "| three ResNet-18, averaged | 3.00 | 94.50 |",
-        "| cascade, the small ones taught by the large ones | 0.25 | 93.45 |",
+        "| cascade, small members distilled | 0.25 | 93.45 |",
         "|  | 0.50 | **94.60** |",
-        "| cascade, trained independently | 0.25 | 93.45 |",
+        "| cascade, independent members | 0.25 | 93.45 |",
         "|  | 0.50 | **94.60** |",
     ]
     long = [{**row, "epochs": 200, "accuracy": 0.955} for row in rows("resnet18") if row["seed"] == 1]
-    longer = headline_text.table([*rows("resnet18"), *long], best, ["cifar10"]).splitlines()[4]
+    longer = short_tables.headline(best, [*rows("resnet18"), *long]).splitlines()[4]
     assert longer == "| one ResNet-18, 200 epochs (one seed) | 1.00 | 95.50 |"
-    said = " ".join(headline_text.members(best).split())
-    assert "two ResNet-32 and three ResNet-18 where small ones were taught, and two ResNet-32 and" in said
-    assert "three ResNet-18 where all were trained independently." in said
 
 
 def test_the_headline_begins_with_who_was_taught_longest_on_all_data_sets() -> None:
@@ -328,9 +281,6 @@ def test_the_headline_begins_with_who_was_taught_longest_on_all_data_sets() -> N
     assert best_cascades([*CASCADES, fewer], ["cifar10"])[0] == [CASCADES[1]]
     other = [{**one, "dataset": "cifar100"} for one in CASCADES]
     assert best_cascades([*CASCADES, *other, longer], ["cifar10", "cifar100"])[0] == [CASCADES[1], other[1]]
-    assert cascade_sentence(fewer, rows("resnet18")) in conclusions(
-        {"against": {}, "going_on": {}, "teachers": [], "rows": rows("resnet18"), "small_first": [*CASCADES, fewer]}, {}
-    )
 
 
 def test_the_figure_has_a_line_for_each_cascade_by_its_training() -> None:

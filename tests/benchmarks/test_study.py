@@ -16,7 +16,6 @@ import pytest
 import torch
 import write
 from pages import pictures, tables
-from pages.conclusions import folds_sentence, source
 from pages.rows import load_paper, utility_of
 from replay import against, merged
 from replay.ablated import ablation
@@ -225,12 +224,12 @@ def test_members_that_go_on_are_compared_with_thresholds_where_there_are_seeds_i
     fitted_for: list[tuple[int, float]],
 ) -> None:
     setting = next(run.setting for run in study.runs if run.label == collect.IRENE)
-    assert against.going_on(known(study.runs), setting) is None
+    assert against.warm_started(known(study.runs), setting) is None
     own = asdict(IreneOptions(later="go-on"))
     banks = {split: lifelike_bank(500, skills=(2.5, 2.0, 2.0), seed=len(split)) for split in ("heldout", "test")}
     runs = [make_run(tmp_path / f"go-on-{seed}", banks, "irene", seed, own) for seed in (1, 5)]
     packed = [Packed.open(run.path) for run in runs]
-    found = against.going_on(known([*study.runs, *packed]), setting)
+    found = against.warm_started(known([*study.runs, *packed]), setting)
     assert found is not None
     assert {name: gains["seeds"] for name, gains in found.items()} == {"same": 2, "independent": 1}
     curve = against.own_curve(packed[0])
@@ -240,7 +239,7 @@ def test_members_that_go_on_are_compared_with_thresholds_where_there_are_seeds_i
             float(one.quality_at(cost).mean()) for one in (curve, against.threshold_curve(averaged, "margin"))
         )
         assert found["independent"]["gain"][f"{cost:g}"][0] == pytest.approx(100 * (ours - theirs), abs=1e-4)
-    assert list(against.going_on(known(packed), setting) or {}) == ["same"]
+    assert list(against.warm_started(known(packed), setting) or {}) == ["same"]
 
 
 def test_what_a_part_is_worth_is_told_of_runs_whose_banks_are_gone(
@@ -375,30 +374,6 @@ def test_how_far_epochs_vary_is_told_by_their_deciles() -> None:
     assert collect.unsteady([1.0] * 15 + [2.0] * 15) == pytest.approx(1 / 1.5)
 
 
-@pytest.mark.parametrize(
-    ("same", "other", "said"),
-    [
-        ([0.1, 0.02, 0.2], [0.5, 0.2, 0.8], "0.10 points come from when it stops"),
-        ([0.1, -0.02, 0.2], [0.5, 0.2, 0.8], "what its stopping adds cannot be told from nothing"),
-        ([-0.1, -0.2, -0.02], [0.5, 0.2, 0.8], "its stopping loses 0.10 points"),
-        ([0.1, 0.02, 0.2], [0.5, -0.2, 0.8], "these runs cannot tell"),
-        ([0.1, 0.02, 0.2], [-0.5, -0.8, -0.2], "does not pay here"),
-    ],
-)
-def test_a_gain_is_put_down_to_what_is_beyond_chance(same: list[float], other: list[float], said: str) -> None:
-    assert said in source(same, other)
-
-
-def test_folds_are_compared_with_a_slice_of_the_same_training_time() -> None:
-    gain = {"all": [0.1, 0.05, 0.15]}
-    about = {"folds": {"seeds": 3, "gain": gain}}
-    assert "Without any slice" not in folds_sentence("cifar10-resnet18-e30", about)
-    about |= {"unheld": {"seeds": 1, "gain": gain, "cost": 1.22}, "longer": {"seeds": 2, "gain": gain}}
-    said = folds_sentence("cifar10-resnet18-e30", about)
-    assert "costs 1.22 where 1.3 was asked for" in said
-    assert said.endswith("**+0.10 [+0.05, +0.15]** (margin + temperature, 2 seeds).")
-
-
 def row(method: str, accuracy: float, cost: float = 1.0, **changes: Any) -> dict[str, Any]:
     about = {"dataset": "cifar10", "backbone": "resnet18", "epochs": 30, "images": 45_000, "flops": 1e9 * cost}
     return {**about, "method": method, "accuracy": accuracy, "cost": cost, **changes}
@@ -437,7 +412,7 @@ def test_sizes_that_only_rows_know_are_shown_beside_those_of_a_figure() -> None:
             ("irene at 1.3", 3, 0.93),
             ("irene at 1.3 of 2", 2, 0.92),
             ("irene at 1.3 of 5", 5, 0.94),
-            ("irene at 1.3 going on of 5", 5, 0.99),
+            ("irene at 1.3 warm-started of 5", 5, 0.99),
         )
         for seed in range(2)
     ]

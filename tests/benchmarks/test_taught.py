@@ -65,7 +65,7 @@ def test_without_a_distillation_there_is_nothing_to_tell(known: list[dict[str, A
 
 def test_the_table_says_what_independent_networks_give(known: list[dict[str, Any]]) -> None:
     said = taught_text.section([{**one, "dataset": "cifar10"} for one in taught(known)], [], [])
-    assert said.startswith("### What teaching gives\n")
+    assert said.startswith("## What teaching gives\n")
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines() if line.startswith("| ")]
     assert [row[:3] for row in cells[1:]] == [
         ["CIFAR-10, 2", "ResNet-32", "2"],
@@ -87,7 +87,7 @@ def test_those_who_taught_are_told_one_by_one_and_averaged(study: Study, known: 
     rows = [{**about, "method": method, "seed": seed} for method in ("single", "average") for seed in (0, 1, 2)]
     rows[-1]["accuracy"] = 0.0  # of a seed that nobody was taught with
     said = taught_text.teachers_table([{**large, "dataset": "cifar10"}], rows)
-    assert said.splitlines()[-1].startswith("| CIFAR-10, 2 | the small ones taught by the large ones | 2 | ")
+    assert said.splitlines()[-1].startswith("| CIFAR-10, 2 | small members distilled | 2 | ")
     assert said.endswith("| 90.00, 90.00 |")
 
 

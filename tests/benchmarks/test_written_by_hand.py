@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import pytest
+from pages.facts import facts
+from pages.latency_text import load_files
+
 ROOT = Path(__file__).parents[2]
 STUDY = json.loads((ROOT / "benchmarks/paper/results.json").read_text())
+BEYOND = json.loads((ROOT / "benchmarks/results/beyond.json").read_text())
 DATASETS = ("cifar10", "cifar100")
 SHORT = ("resnet18", 30)  # backbone and epochs
 
@@ -63,14 +69,86 @@ def test_small_first_tells_what_learned_halting_gains_and_a_linear_policy_loses(
     assert f"is as good on CIFAR-10 and {min(lost):.2f} to {max(lost):.2f} points behind on CIFAR-100" in said
 
 
-def test_the_page_on_the_paper_tells_what_going_on_is_worth() -> None:
+def test_the_page_on_the_paper_tells_what_a_warm_start_is_worth() -> None:
     def mean(dataset: str, method: str) -> float:
         alike = [row for row in STUDY["rows"] if (row["dataset"], row["backbone"], row["epochs"]) == (dataset, *SHORT)]
         found = [100 * row["accuracy"] for row in alike if row["method"] == method]
         assert len(found) == 3
         return fmean(found)
 
-    ten, hundred = (mean(name, "irene at 1.3 going on") - mean(name, "irene at 1.3") for name in DATASETS)
+    ten, hundred = (mean(name, "irene at 1.3 warm-started") - mean(name, "irene at 1.3") for name in DATASETS)
     said = text("docs/paper.md")
     assert f"worth {ten:.2f} points on CIFAR-10 (" in said
     assert f") and {hundred:.2f} on CIFAR-100 (" in said
+
+
+@pytest.fixture(scope="module")
+def fact() -> Callable[[str], float]:
+    """A number of the results page by its name there: of a span its lower end, of a count its part of the whole."""
+    found = facts(STUDY, BEYOND, load_files())
+
+    def number(name: str) -> float:
+        first, *more = map(float, re.findall(r"[-+]?[\d.]+", found[name].replace(",", "")))
+        return first / more[0] if " of " in found[name] else first
+
+    return number
+
+
+Fact = Callable[[str], float]
+
+
+def test_starting_small_pays_and_matches_three_where_the_results_say_so(fact: Fact) -> None:
+    for dataset in DATASETS:
+        assert fact(f"best-{dataset}-0.25") > fact(f"single-{dataset}")
+        assert fact(f"plain-{dataset}-0.5") > fact(f"single-{dataset}")
+    assert fact("as-three-cifar10") < 0.5 < fact("as-three-cifar100") < 1
+
+
+def test_one_network_that_trained_longer_is_as_good_as_the_cascade_at_a_quarter(fact: Fact) -> None:
+    assert fact("long-single") > fact("best-cifar10-0.25")
+
+
+def test_time_follows_on_a_cpu_and_less_on_a_gpu(fact: Fact) -> None:
+    assert fact("cpu-time") < 0.6
+    assert fact("cpu-accuracy") > fact("cpu-single")
+    assert fact("gpu-least") > 0.5
+    assert fact("gpu-most") > 1
+
+
+def test_learned_stopping_pays_on_unequal_members_and_hardly_on_equal_ones(fact: Fact) -> None:
+    assert fact("unequal-ahead") > 0.8 * fact("unequal-cases")
+    assert fact("equal-ahead") <= 0.2 * fact("equal-cases")
+    assert 0 < fact("joint-ahead") < 0.5 * fact("joint-cases")
+    assert fact("warm-ahead") == fact("warm-cases")
+
+
+def test_most_of_a_warm_start_is_not_its_stopping() -> None:
+    for about in STUDY["warm_started"].values():
+        if "independent" in about:
+            assert about["same"]["gain"]["all"][0] < 0.1 * about["independent"]["gain"]["all"][0]
+
+
+def test_the_papers_utility_is_reached_in_all_settings_with_a_warm_start_alone(fact: Fact) -> None:
+    assert fact("settings") == fact("reached-warm") == 4
+    assert fact("reached-irene") == fact("reached-margin") == 3
+    assert fact("long-utility") < fact("paper-utility")
+    assert fact("full-single") > fact("paper-single")
+
+
+def test_under_corruption_the_selector_is_ahead_with_wrong_labels_alone() -> None:
+    shown = {slug: about["sets"]["all corruptions"]["asked"]["1.3"] for slug, about in BEYOND.items()}
+    gained = {slug: (asked.get("own selector") or asked["selector"]) for slug, asked in shown.items()}
+    assert {slug for slug, point in gained.items() if point["gain at the same cost"][1] > 0} == {
+        slug for slug in BEYOND if "noise20" in slug
+    }
+
+
+def test_risks_are_kept_on_fresh_splits_and_not_under_corruption(fact: Fact) -> None:
+    assert fact("kept-fresh") >= 0.9
+    assert fact("kept-corrupted") < 0.5
+
+
+def test_folds_gain_nothing_and_no_slice_misses_the_cost(fact: Fact) -> None:
+    folds = STUDY["against"]["cifar10-resnet18-e30"]["folds"]["gain"]["all"]
+    assert folds[1] < 0 < folds[2]
+    assert fact("unheld-cost") < 1.25

@@ -12,8 +12,7 @@ from matplotlib.ticker import PercentFormatter
 from names import counted, seeds, title
 
 from irene.pictures import COLOURS, INK, WIDTH, styled
-from pages.conclusions import best_cascades
-from pages.rows import Row, mean_of, networks, taught
+from pages.rows import Row, best_cascades, mean_of, networks, taught
 
 NAME = "headline.svg"
 TICKS = (0.2, 0.3, 0.5, 1, 2, 3)

@@ -7,10 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from documents import ROOT, machine
+from documents import ROOT, machine, table
 from names import (
-    GO_ON,
-    counted,
+    WARM_STARTED,
     file_name,
     in_short,
     number,
@@ -20,7 +19,7 @@ from names import (
     without_seed,
 )
 
-from pages.rows import Row, deviation, grouped, in_lines, mean_of, spread, taught
+from pages.rows import Row, deviation, grouped, mean_of, spread, taught
 
 FOLDER = ROOT / "docs/benchmarks"
 Latency = dict[str, dict[str, list[Row]]]  # what was measured: networks and rows, by machine
@@ -47,7 +46,7 @@ def with_kind(entry: Row) -> Row:
     }
     gains = {f"{key}_gain": entry[key][0] for key in ("over_single", "over_ensemble") if key in entry}
     kind = (without_seed(entry["run"]), *entry["backbones"])
-    going = f", {GO_ON}" * entry["training"].endswith(GO_ON)
+    going = f", {WARM_STARTED}" * entry["training"].endswith(WARM_STARTED)
     large = {"large_training": f"{epochs_of(entry.get('networks_of', ''))} epochs{going}"}
     return {**entry, **flat, **gains, **large, "kind": kind}
 
@@ -82,18 +81,6 @@ def asked_for_half(files: Latency) -> tuple[Row, list[Row]]:
     return network, [row for row in asked if row["kind"] == network["kind"]]
 
 
-def in_half_the_time(files: Latency) -> str:
-    """A sentence on the CPU's cascade that was asked for half the time of one large network."""
-    network, rows = asked_for_half(files)
-    return in_lines(
-        f"In measured time ({title(network['dataset'])}, {seeds(len(rows))}), on two CPU cores with ONNX Runtime in "
-        f"int8: a cascade of {counted(network['backbones'])}, {trained(network['training'])}, asked for half the time "
-        f"of one ResNet-18, takes {mean_of(rows, 'time_median'):.2f} of it and is right on "
-        f"{100 * mean_of(rows, 'accuracy'):.2f} % of the images, its ResNet-18 alone, on their mean, on "
-        f"{100 * network['single']:.2f} %."
-    )
-
-
 def as_accurate_on_a_gpu(files: Latency) -> list[tuple[float, str]]:
     """The share of one network's time in which a cascade is as accurate on an H200, and its members; fastest first."""
     content = files["h200"]
@@ -103,16 +90,6 @@ def as_accurate_on_a_gpu(files: Latency) -> list[tuple[float, str]]:
         if found is not None:
             told.append((found[0], in_short(networks[0]["backbones"])))
     return sorted(told)
-
-
-def on_a_gpu(files: Latency) -> str:
-    """A sentence on how long cascades take on an H200 that are as accurate as one large network there."""
-    times = "; ".join(f"{took:.2f} with {members}" for took, members in as_accurate_on_a_gpu(files))
-    return in_lines(
-        "On an H200 in bf16 small networks save less time than FLOPs, or none: a cascade is as accurate as one "
-        "ResNet-18 (one seed, the fastest setting whose test accuracy is not below) in this share of its time: "
-        f"{times} (R18 is a ResNet-18, R18s2 one of half the resolution)."
-    )
 
 
 CAPTION = "Accuracy against FLOPs and against measured time"
@@ -135,7 +112,7 @@ def of_kind(networks: Sequence[Row], rows: Sequence[Row]) -> list[str]:
     parts = [f"#### {kind_title(networks[0])}, {seeds(len({one['seed'] for one in networks}))}"]
     parts += [references(found) for found in grouped(networks, "backend").values()]
     if rows:
-        parts += [reached(networks, rows), table(networks[0], rows)]
+        parts += [reached(networks, rows), asked_and_measured(networks[0], rows)]
     reduced = [one for one in networks if "whole_fp32" in one]
     return [*parts, int8_table(reduced, rows)] if reduced else parts
 
@@ -203,13 +180,9 @@ def shortest(networks: Sequence[Row], rows: Sequence[Row], goal: str) -> tuple[f
     return min(good, default=None)
 
 
-def table(about: Row, rows: Sequence[Row]) -> str:
+def asked_and_measured(about: Row, rows: Sequence[Row]) -> str:
     one = large(about)
-    lines = [
-        f"| backend | policy | asked | accuracy % | over one {one} | over {several(about)} | FLOPs | time | images/s "
-        f"| one {one}, images/s |",
-        "|---" * 10 + "|",
-    ]
+    lines = []
     for (backend, policy, unit, asked), found in grouped(rows, "backend", "policy", "unit", "asked").items():
         took = [mean_of(found, f"time_{part}") for part in ("median", "low", "high")]
         cells = [
@@ -224,8 +197,9 @@ def table(about: Row, rows: Sequence[Row]) -> str:
             f"{mean_of(found, 'images_per_s_median'):,.0f}",
             f"{mean_of(found, 'alone_images_per_s_median'):,.0f}",
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    heads = ["backend", "policy", "asked", "accuracy %", f"over one {one}", f"over {several(about)}"]
+    return table([*heads, "FLOPs", "time", "images/s", f"one {one}, images/s"], lines)
 
 
 def difference(rows: Sequence[Row], key: str) -> str:
@@ -239,26 +213,16 @@ def difference(rows: Sequence[Row], key: str) -> str:
 
 def int8_table(networks: Sequence[Row], rows: Sequence[Row]) -> str:
     """Accuracy in float32 and in 8-bit integers: members, all of them, and the cascades."""
-    lines = [
-        "8-bit integers, thresholds set again on what they answer:",
-        "",
-        "| backend | | accuracy %, fp32 | int8 | same label % |",
-        "|---" * 5 + "|",
-    ]
+    lines = []
     for (backend,), found in grouped(networks, "backend").items():
         for t, member in enumerate(found[0]["members"]):
             each = [one["members"][t] for one in found]
-            lines.append(
-                f"| {backend} | member {t + 1}, {title(member['backbone'])} | {spread(each, 'accuracy_fp32', 100)} "
-                f"| {spread(each, 'accuracy', 100)} | {spread(each, 'same_labels', 100)} |"
-            )
-        lines.append(
-            f"| {backend} | all members | {spread(found, 'whole_fp32', 100)} | {spread(found, 'whole', 100)} | |"
-        )
+            accuracies = [spread(each, key, 100) for key in ("accuracy_fp32", "accuracy", "same_labels")]
+            lines.append([backend, f"member {t + 1}, {title(member['backbone'])}", *accuracies])
+        lines.append([backend, "all members", spread(found, "whole_fp32", 100), spread(found, "whole", 100), ""])
         here = [row for row in rows if row["backend"] == backend and "accuracy_fp32" in row and row["unit"] == "flops"]
         for (policy, asked), same in grouped(here, "policy", "asked").items():
-            lines.append(
-                f"| {backend} | cascade, {POLICIES[policy]} at {asked:g} FLOPs | {spread(same, 'accuracy_fp32', 100)} "
-                f"| {spread(same, 'accuracy', 100)} | |"
-            )
-    return "\n".join(lines)
+            name = f"cascade, {POLICIES[policy]} at {asked:g} FLOPs"
+            lines.append([backend, name, spread(same, "accuracy_fp32", 100), spread(same, "accuracy", 100), ""])
+    shown = table(["backend", "", "accuracy %, fp32", "int8", "same label %"], lines)
+    return f"8-bit integers, thresholds set again on what they answer:\n\n{shown}"

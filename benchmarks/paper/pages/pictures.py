@@ -10,12 +10,12 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from names import DATASETS, INDEPENDENT, IRENE, file_name, in_short, parts_of, seeds, title
+from names import DATASETS, INDEPENDENT, IRENE, file_name, in_short, seeds, title
 
 from irene.evaluation import studies
 from irene.pictures import COLOURS, INK, WIDTH, styled
 from pages import headline_figure, latency_figure
-from pages.rows import deviation, grouped, mean_of, most_worth_showing, of_setting, select, utility_of
+from pages.rows import deviation, grouped, mean_of, most_worth_showing, of_most_seeds, of_slug, select, utility_of
 
 STUDY = Path(__file__).resolve().parents[1]
 SMALL_FIRST = "small-first"
@@ -48,8 +48,7 @@ def drawn() -> dict[str, Figure]:
 
 def of_all_counts(data: dict[str, Any], slug: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """What a figure of sizes shows, with the rows of runs that have other numbers of members."""
-    dataset, backbone, epochs, _ = parts_of(slug)
-    setting = of_setting(rows, dataset, backbone, epochs)
+    setting = of_slug(slug, rows)
     methods = {}
     for method, points in data["methods"].items():
         label = IRENE if method == "irene" else method
@@ -89,15 +88,6 @@ def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "others": others,
         }
     return found
-
-
-def of_most_seeds(cascades: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of cascades of the same members, however these were trained, the ones of most seeds."""
-    most: dict[str, int] = {}
-    for one in cascades:
-        members = in_short(one["members"])
-        most[members] = max(one["seeds"], most.get(members, 0))
-    return [one for one in cascades if one["seeds"] == most[in_short(one["members"])]]
 
 
 def other_networks(rows: list[dict[str, Any]], shown: list[str], epochs: int) -> dict[str, tuple[float, float]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from names import ALL_IMAGES, INDEPENDENT
+from names import ALL_IMAGES, INDEPENDENT, in_short, parts_of
 
 from irene.metrics import utility
 
@@ -77,6 +77,12 @@ def of_setting(rows: Sequence[Row], dataset: str, backbone: str, epochs: int) ->
     ]
 
 
+def of_slug(slug: str, rows: Sequence[Row]) -> list[Row]:
+    """The rows of a setting by its name."""
+    dataset, backbone, epochs, _ = parts_of(slug)
+    return of_setting(rows, dataset, backbone, epochs)
+
+
 def select(rows: Sequence[Row], dataset: str, backbone: str, epochs: int, method: str) -> list[Row]:
     """The rows of a method in a setting with a held-out slice."""
     return [row for row in of_setting(rows, dataset, backbone, epochs) if row["method"] == method]
@@ -112,6 +118,27 @@ def worth_showing(cascade: Row) -> tuple[int, int]:
 def most_worth_showing(cascades: Sequence[Row]) -> list[Row]:
     """Those that sum up what there is on each data set, and of these the ones of each training most worth showing."""
     return worthiest(cascades, "dataset", "training")
+
+
+def of_most_seeds(cascades: Sequence[Row]) -> list[Row]:
+    """Of cascades of the same members, however these were trained, the ones of most seeds."""
+    most: dict[tuple[str, str], int] = {}
+    for one in cascades:
+        kind = one["dataset"], in_short(one["members"])
+        most[kind] = max(one["seeds"], most.get(kind, 0))
+    return [one for one in cascades if one["seeds"] == most[one["dataset"], in_short(one["members"])]]
+
+
+def best_cascades(cascades: Sequence[Row], datasets: Sequence[str]) -> list[list[Row]]:
+    """Of each training the first cascade that is most worth showing, on every data set, the longest taught first.
+
+    A training is left out where it has fewer seeds or epochs than others on one of the data sets.
+    """
+    first: dict[str, dict[str, Row]] = {}
+    for one in worthiest(cascades, "dataset"):
+        first.setdefault(one["training"], {}).setdefault(one["dataset"], one)
+    found = [[by_dataset[name] for name in datasets] for by_dataset in first.values() if {*datasets} <= {*by_dataset}]
+    return sorted(found, key=lambda alike: (taught(alike[0]), len(alike[0]["training"])), reverse=True)
 
 
 def worthiest(cascades: Sequence[Row], *keys: str) -> list[Row]:

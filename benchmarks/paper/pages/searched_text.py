@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
+from documents import table
 from names import in_short, seeds, title
 
 from pages.rows import Row
 
-INTRODUCTION = """### Sizes searched
+INTRODUCTION = """## Sizes searched
 
 For each cost, in FLOPs of one ResNet-18, `irene.calibration.order.best_members` chooses which members to run, cheapest
 first, by cross-validation of cost-to-go on held-out images of each seed; then the policy is fitted on them there.
@@ -23,16 +24,17 @@ def section(found: Sequence[Row]) -> str:
     """The section with its heading; nothing where there was nothing to choose from."""
     if not found:
         return ""
-    heads = " | ".join(f"{which}: {title(policy)}" for which, policy in COLUMNS)
-    lines = [f"| data, epochs, members to choose from | cost | chosen | {heads} |", "|---" * 7 + "|"]
+    heads = [f"{which}: {title(policy)}" for which, policy in COLUMNS]
+    lines = []
     for about in found:
         pool = f"{title(about['dataset'])}, {about['epochs']}, {about['training']} {in_short(about['pool'])}"
         pool += f" ({seeds(about['seeds'])})"
         for cost, orders in about["orders"].items():
             cells = [f"{100 * about[which][policy][cost]['accuracy']:.2f}" for which, policy in COLUMNS]
-            lines.append(f"| {pool} | {cost} | {chosen(orders)} | {' | '.join(cells)} |")
+            lines.append([pool, cost, chosen(orders), *cells])
             pool = ""
-    return f"{INTRODUCTION}\n\n" + "\n".join(lines) + f"\n\n{conclusion(found)}\n\n"
+    shown = table(["data, epochs, members to choose from", "cost", "chosen", *heads], lines)
+    return f"{INTRODUCTION}\n\n{shown}\n\n{conclusion(found)}\n\n"
 
 
 def conclusion(found: Sequence[Row]) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from comparison import gain
+from documents import table
 from jobs import R18_FLOPS
-from names import FOLDS, GOING_ON, IRENE, SIZES, TITLES, in_short, seeds, setting_title, title
+from names import FOLDS, IRENE, SIZES, TITLES, WARM, WARM_STARTED, in_short, seeds, setting_title, title
 from training_step import COMPILED, CONVOLUTIONS
 
 from pages.rows import Row, deviation, grouped, load_paper, mean_of, networks, spread, taught, utility_of, written
@@ -30,7 +31,7 @@ ORDER = (
     f"fge last first, {TITLES['change']} at 1.3",
     "irene paper's recipe",
     IRENE,
-    GOING_ON,
+    WARM,
     FOLDS,
 )
 TRAININGS = "In *distilled* cascades the small members learned from the large ones of the same run (`distil`)."
@@ -60,11 +61,7 @@ def method_tables(rows: Sequence[Row]) -> str:
 
 def method_table(rows: Sequence[Row]) -> str:
     paper = {(row["dataset"], row["backbone"], row["method"]): row for row in load_paper()}
-    lines = [
-        "| backbone | method | seeds | top-1 % | cost | utility | NLL | ECE | GFLOPs | µs "
-        "| paper: top-1, cost, utility | top-1 minus paper | utility minus paper |",
-        "|---" * 13 + "|",
-    ]
+    lines = []
     for (backbone, method), found in sorted(grouped(rows, "backbone", "method").items(), key=_place):
         own = utility_of(found, [row for row in rows if row["backbone"] == backbone])
         cells = [title(backbone), method, str(len(found)), spread(found, "accuracy", 100), spread(found, "cost")]
@@ -72,10 +69,12 @@ def method_table(rows: Sequence[Row]) -> str:
         cells += [spread(found, "nll", digits=3), spread(found, "ece", digits=3), spread(found, "flops", 1e-9)]
         timed = [row for row in found if row["alone"]]
         cells.append(spread(timed, "ms", 1e3, 1) if timed else "")
-        name = "irene" if method in (IRENE, GOING_ON) else method
+        name = "irene" if method in (IRENE, WARM) else method
         cells += beside(paper.get((found[0]["dataset"], backbone, name)), found, own)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    heads = ["backbone", "method", "seeds", "top-1 %", "cost", "utility", "NLL", "ECE", "GFLOPs", "µs"]
+    heads += ["paper: top-1, cost, utility", "top-1 minus paper", "utility minus paper"]
+    return table(heads, lines)
 
 
 def _place(entry: tuple[tuple[Any, ...], list[Row]]) -> tuple[str, int, str]:
@@ -102,8 +101,8 @@ def differs(difference: float, room: float | None) -> str:
     return f"{difference:+.2f}, {'inside' if abs(difference) <= room else 'outside'}"
 
 
-def against_tables(found: dict[str, Any], going_on: dict[str, Any]) -> str:
-    """What IRENE gains on each policy at each cost, and what folds gain on the slice; then where members go on."""
+def against_tables(found: dict[str, Any], warm_started: dict[str, Any]) -> str:
+    """What IRENE gains on each policy at each cost, and what folds gain on the slice; then with warm starts."""
     parts = []
     for slug, about in found.items():
         compared = dict(about["gains"])
@@ -113,38 +112,31 @@ def against_tables(found: dict[str, Any], going_on: dict[str, Any]) -> str:
         last = f"*selector fitted for each cost: minus {title('margin')}, the same members*"
         compared[last] = about["fitted"]
         parts.append(gain_table(f"{setting_title(slug)}, {seeds(about['seeds'])}", about["accuracy"], compared))
-    for slug, about in going_on.items():
+    for slug, about in warm_started.items():
         names = {"same": "the same members", "independent": "independent members"}
         compared = {
             f"{title('margin')}, {names[kind]} ({seeds(part['seeds'])})": part["gain"] for kind, part in about.items()
         }
-        parts.append(gain_table(f"{setting_title(slug)}, members that go on", about["same"]["accuracy"], compared))
+        parts.append(gain_table(f"{setting_title(slug)}, {WARM_STARTED}", about["same"]["accuracy"], compared))
     return "\n\n".join(parts)
 
 
 def gain_table(about: str, accuracy: dict[str, float], compared: dict[str, dict[str, list[float]]]) -> str:
     """Accuracy of IRENE by cost, and what it gains on others at each cost and over all of them."""
-    lines = [
-        f"### {about}",
-        "",
-        "| IRENE minus | " + " | ".join(accuracy) + " | all costs |",
-        "|---" * (len(accuracy) + 2) + "|",
-        "| *accuracy of IRENE* | " + " | ".join(f"{value:.2%}" for value in accuracy.values()) + " | |",
-    ]
-    for name, gains in compared.items():
-        lines.append(f"| {name} | " + " | ".join(gain(gains[cost]) for cost in (*accuracy, "all")) + " |")
-    return "\n".join(lines)
+    lines = [["*accuracy of IRENE*", *(f"{value:.2%}" for value in accuracy.values()), ""]]
+    lines += [[name, *(gain(gains[cost]) for cost in (*accuracy, "all"))] for name, gains in compared.items()]
+    return f"### {about}\n\n{table(['IRENE minus', *accuracy, 'all costs'], lines)}"
 
 
 def asked_table(found: dict[str, list[dict[str, float]]]) -> str:
     """Mean cost on test images, by the cost asked for on held-out ones."""
     asked = list(next(iter(found.values()))[0])
-    lines = ["| asked for | runs | " + " | ".join(asked) + " |", "|---" * (len(asked) + 2) + "|"]
+    lines = []
     for name, runs in found.items():
         slug, label = name.split(": ")
         cells = [spread(runs, cost, digits=3) for cost in asked]
-        lines.append(f"| {setting_title(slug)}, {label} | {len(runs)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append([f"{setting_title(slug)}, {label}", str(len(runs)), *cells])
+    return table(["asked for", "runs", *asked], lines)
 
 
 def cascade_tables(cascades: Sequence[Row], rows: Sequence[Row]) -> str:
@@ -158,22 +150,21 @@ def cascade_tables(cascades: Sequence[Row], rows: Sequence[Row]) -> str:
     for (dataset, small, epochs, which), found in groups.items():
         costs = list(found[0]["policies"]["margin"])
         lines = [
-            f"#### {title(dataset)}, {small} and ResNet-18, {epochs} epochs, {seeds(len(which))}",
-            "",
-            references(rows, found[0]),
-            "",
-            "| members | training | policy | " + " | ".join(costs) + " | all members |",
-            "|---" * (len(costs) + 4) + "|",
+            [
+                in_short(cascade["members"]),
+                cascade["training"],
+                title(policy),
+                *(f"{100 * points[cost]['accuracy']:.2f}" for cost in costs),
+                f"{100 * cascade['whole']:.2f}",
+            ]
+            for cascade in found
+            for policy, points in cascade["policies"].items()
         ]
-        for cascade in found:
-            for policy, points in cascade["policies"].items():
-                cells = [f"{100 * points[cost]['accuracy']:.2f}" for cost in costs]
-                lines.append(
-                    f"| {in_short(cascade['members'])} | {cascade['training']} | {title(policy)} | "
-                    + " | ".join(cells)
-                    + f" | {100 * cascade['whole']:.2f} |"
-                )
-        parts.append("\n".join(lines))
+        parts += [
+            f"### {title(dataset)}, {small} and ResNet-18, {epochs} epochs, {seeds(len(which))}",
+            references(rows, found[0]),
+            table(["members", "training", "policy", *costs, "all members"], lines),
+        ]
     return "\n\n".join(parts)
 
 
@@ -192,47 +183,51 @@ def references(rows: Sequence[Row], cascade: Row) -> str:
 
 def joint_table(rows: Sequence[Row]) -> str:
     """Unequal members that were trained in one run."""
-    lines = ["| data, epochs | members | method | seeds | top-1 % | FLOPs of one ResNet-18 |", "|---" * 6 + "|"]
     unequal = [row for row in rows if "+" in row["backbone"]]
-    for (dataset, epochs, backbone, method), found in grouped(
-        unequal, "dataset", "epochs", "backbone", "method"
-    ).items():
-        lines.append(
-            f"| {title(dataset)}, {epochs} | {in_short(backbone.split('+'))} | {method} "
-            f"| {len(found)} | {spread(found, 'accuracy', 100)} | {spread(found, 'flops', 1 / R18_FLOPS)} |"
-        )
-    return "\n".join(lines)
+    runs = grouped(unequal, "dataset", "epochs", "backbone", "method")
+    lines = [
+        [
+            f"{title(dataset)}, {epochs}",
+            in_short(backbone.split("+")),
+            method,
+            str(len(found)),
+            spread(found, "accuracy", 100),
+            spread(found, "flops", 1 / R18_FLOPS),
+        ]
+        for (dataset, epochs, backbone, method), found in runs.items()
+    ]
+    return table(["data, epochs", "members", "method", "seeds", "top-1 %", "FLOPs of one ResNet-18"], lines)
 
 
 def speed_table(rows: Sequence[Row], side_by_side: Sequence[Row]) -> str:
     """The median over runs that had the card to themselves, and what it did in all for several that shared it."""
-    lines = ["| backbone, batch 512 | runs | seconds an epoch | images/s | TFLOP/s |", "|---" * 5 + "|"]
+    lines = []
     for (backbone,), found in grouped(rows, "backbone").items():
         epoch_s, images, tflops = (
             statistics.median(row[key] for row in found) for key in ("epoch_s", "images_per_s", "tflops")
         )
-        lines.append(f"| {title(backbone)} | {len(found)} | {epoch_s:.2f} | {images:,.0f} | {tflops:.0f} |")
+        lines.append([title(backbone), str(len(found)), *speeds(epoch_s, images, tflops)])
     for row in side_by_side:
-        lines.append(
-            f"| {title(row['backbone'])}, {row['at_once']} runs at a time | {row['at_once']} | {row['epoch_s']:.2f} "
-            f"| {row['images_per_s']:,.0f} | {row['tflops']:.0f} |"
-        )
-    return "\n".join(lines)
+        name, count = title(row["backbone"]), str(row["at_once"])
+        speed = speeds(row["epoch_s"], row["images_per_s"], row["tflops"])
+        lines.append([f"{name}, {count} runs at a time", count, *speed])
+    return table(["backbone, batch 512", "runs", "seconds an epoch", "images/s", "TFLOP/s"], lines)
+
+
+def speeds(epoch_s: float, images_per_s: float, tflops: float) -> list[str]:
+    return [f"{epoch_s:.2f}", f"{images_per_s:,.0f}", f"{tflops:.0f}"]
 
 
 def step_table(report: dict[str, Any]) -> str:
     """What a training step takes and spends it on, as training_step.py has measured it."""
-    lines = [
-        "| backbone | batch | ms a step | images/s | TFLOP/s | convolutions: ms | TFLOP/s | compiled: ms | rest: ms |",
-        "|---" * 9 + "|",
-    ]
+    lines = []
     for row in report["rows"]:
         spent = row["kernel_ms"]
         convolutions = sum(spent[kind] for kind in CONVOLUTIONS)
         compiled = spent[COMPILED]
-        cells = (
+        cells = [
             title(row["backbone"]),
-            row["batch"],
+            str(row["batch"]),
             f"{row['ms']:.2f}",
             f"{row['images_per_s']:,}",
             f"{row['tflops']:.0f}",
@@ -240,9 +235,10 @@ def step_table(report: dict[str, Any]) -> str:
             f"{row['tflops'] * row['ms'] / convolutions:.0f}",
             f"{compiled:.2f}",
             f"{sum(spent.values()) - convolutions - compiled:.2f}",
-        )
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines)
+        ]
+        lines.append(cells)
+    heads = ["backbone", "batch", "ms a step", "images/s", "TFLOP/s"]
+    return table([*heads, "convolutions: ms", "TFLOP/s", "compiled: ms", "rest: ms"], lines)
 
 
 def trained(rows: Sequence[Row]) -> list[Row]:
@@ -263,27 +259,25 @@ def total_time(rows: Sequence[Row], card_s: float) -> str:
 
 def time_table(rows: Sequence[Row]) -> str:
     """Training time of the runs that had the card to themselves."""
-    lines = ["| data, epochs | backbone | method | runs | training s |", "|---" * 5 + "|"]
+    lines = []
     alone = [row for row in trained(rows) if row["alone"]]
     for (dataset, epochs, backbone, method), found in grouped(alone, "dataset", "epochs", "backbone", "method").items():
         shown = ", ".join(title(name) for name in backbone.split("+"))
-        lines.append(
-            f"| {title(dataset)}, {epochs} | {shown} | {method} | {len(found)} | {spread(found, 'train_s', digits=0)} |"
-        )
-    return "\n".join(lines)
+        seconds = spread(found, "train_s", digits=0)
+        lines.append([f"{title(dataset)}, {epochs}", shown, method, str(len(found)), seconds])
+    return table(["data, epochs", "backbone", "method", "runs", "training s"], lines)
 
 
 def halting_table(stages: dict[str, Any]) -> str:
     """S(t) on held-out images, the expected members and the price over the training of the later members."""
-    lines = ["| training | epoch | S(2) | S(3) | expected members | price |", "|---" * 6 + "|"]
+    lines = []
     for stage, found in stages.items():
         if "S2" not in found:
             continue
         count = len(found["S2"])
         for epoch in (0, count // 3 - 1, 2 * count // 3 - 1, count - 1):
             third = f"{found['S3'][epoch]:.3f}" if "S3" in found else ""
-            lines.append(
-                f"| {stage} | {epoch + 1} | {found['S2'][epoch]:.3f} | {third} "
-                f"| {found['expected_members'][epoch]:.3f} | {found['price'][epoch]:.3f} |"
-            )
-    return "\n".join(lines)
+            numbers = [found["S2"][epoch], found["expected_members"][epoch], found["price"][epoch]]
+            second, *rest = (f"{number:.3f}" for number in numbers)
+            lines.append([stage, str(epoch + 1), second, third, *rest])
+    return table(["training", "epoch", "S(2)", "S(3)", "expected members", "price"], lines)

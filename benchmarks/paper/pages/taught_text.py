@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from documents import table
 from names import DISTILLED, number, seeds, title, trained
 
 from pages.rows import Row, networks, spread, written
 
-INTRODUCTION = """### What teaching gives
+INTRODUCTION = """## What teaching gives
 
 Accuracy in % of small networks that learned from labels and from three ResNet-18 (`distil`), beside independent ones of
 as many epochs as these and of the same seeds, where there are any: the mean of those alike, and of several averaged."""
 
 
-TEACHERS = """Those who taught, one by one in the order they run in, and averaged; independent ones of as many epochs
-each and of the same seeds beside them:"""
+TEACHERS = """The teachers, one by one in the order they run in and averaged, beside independent networks of as many
+epochs each and of the same seeds:"""
 
 
 def section(found: Sequence[Row], teachers: Sequence[Row], rows: Sequence[Row]) -> str:
@@ -29,29 +30,39 @@ def section(found: Sequence[Row], teachers: Sequence[Row], rows: Sequence[Row]) 
 
 def teachers_table(teachers: Sequence[Row], rows: Sequence[Row]) -> str:
     """Accuracy of the large ones of each distillation."""
-    lines = ["| data, epochs | training | seeds | one by one | averaged | one, three independent |", "|---" * 6 + "|"]
+    lines = []
     for about in teachers:
         independent = [networks(rows, about, about["backbone"], method) for method in ("single", "average")]
         lines.append(
-            f"| {title(about['dataset'])}, {about['epochs']} | {trained(about['training'])} | {about['seeds']} | "
-            f"{', '.join(map(percent, about['alone']))} | {percent(about['averaged'])} | "
-            f"{', '.join(spread(same, 'accuracy', 100) for same in independent if same)} |"
+            [
+                f"{title(about['dataset'])}, {about['epochs']}",
+                trained(about["training"]),
+                str(about["seeds"]),
+                ", ".join(map(percent, about["alone"])),
+                percent(about["averaged"]),
+                ", ".join(spread(same, "accuracy", 100) for same in independent if same),
+            ]
         )
-    return "\n".join(lines)
+    return table(["data, epochs", "training", "seeds", "one by one", "averaged", "one, three independent"], lines)
 
 
 def taught_table(found: Sequence[Row]) -> str:
     """Accuracy of those who learned, beside independent ones."""
-    lines = ["| data, epochs | network | seeds | taught | independent |", "|---" * 5 + "|"]
+    lines = []
     for about in found:
         taught = "" if about["training"] == DISTILLED else f", {trained(about['training'])}"
         for key, how in (("alone", ""), ("averaged", ", averaged")) if about["count"] > 1 else (("alone", ""),):
             many = f"{number(about['count'])} {title(about['backbone'])}" if how else title(about["backbone"])
             lines.append(
-                f"| {title(about['dataset'])}, {about['epochs']}{taught} | {many}{how} | {about['taught']['seeds']} | "
-                f"{percent(about['taught'][key])} | {independent(about, key)} |"
+                [
+                    f"{title(about['dataset'])}, {about['epochs']}{taught}",
+                    f"{many}{how}",
+                    str(about["taught"]["seeds"]),
+                    percent(about["taught"][key]),
+                    independent(about, key),
+                ]
             )
-    return "\n".join(lines)
+    return table(["data, epochs", "network", "seeds", "taught", "independent"], lines)
 
 
 def independent(about: Row, key: str) -> str:

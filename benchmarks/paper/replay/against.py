@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, NamedTuple, get_args
 
 import torch
-from names import ALL_IMAGES, FOLDS, GOING_ON, IRENE, title
+from names import ALL_IMAGES, FOLDS, IRENE, WARM, title
 from torch import Tensor
 
 from irene.calibration.frontier import Frontier, frontier
@@ -24,7 +24,7 @@ COSTS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)
 ASKED = (1.1, 1.2, 1.3, 1.5, 2.0)
 THRESHOLDS = ("margin", "change")
 Rights = dict[float, Tensor]  # by cost: (N,) share of right answers of each sample
-COMPARED = ("average", IRENE, GOING_ON, FOLDS)  # labels of runs
+COMPARED = ("average", IRENE, WARM, FOLDS)  # labels of runs
 ABLATED = tuple(f"{IRENE} without {part}" for part in get_args(Part))
 OWN, ANEW = "own", "fitted anew"  # policies: the run's, and selectors fitted for each cost
 
@@ -150,9 +150,9 @@ def against(known: Known, setting: Setting) -> dict[str, Any] | None:
     return about | {name: gains for name, gains in found.items() if gains is not None}
 
 
-def going_on(known: Known, setting: Setting) -> dict[str, Any] | None:
+def warm_started(known: Known, setting: Setting) -> dict[str, Any] | None:
     """What IRENE whose members go on gains on a threshold with the same members, and with independent ones."""
-    ours = Side(setting, GOING_ON, OWN)
+    ours = Side(setting, WARM, OWN)
     found = {
         "same": gained(known, ours, ours._replace(policy="margin")),
         "independent": gained(known, ours, Side(setting, "average", "margin")),

@@ -57,7 +57,7 @@ def results(standing: Entry, found: Entry) -> Entry:
     return {
         "rows": listed("rows", ROW, newer, like_the_run),
         "against": named("against", fuller, parts_of),
-        "going_on": named("going_on", fuller, parts_of),
+        "warm_started": named("warm_started", fuller, parts_of),
         "asked": named("asked", longer),
         "small_first": listed("small_first", CASCADE, fuller, among_cascades),
         "searched": listed("searched", POOL, larger, among_cascades),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jobs import R18_FLOPS
-from names import ALL_IMAGES, DISTILLED, GO_ON
+from names import ALL_IMAGES, DISTILLED, WARM_STARTED
 
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
@@ -124,12 +124,12 @@ class Packed(Run):
         if self.method == "irene":
             parts.append(self._kind())
             parts += ["out-of-fold"] * (self.own["selector_data"] == "folds" and self.own["recipe"] == "irene")
-            parts += [GO_ON] * (self.own.get("later") == "go-on")
+            parts += [WARM_STARTED] * (self.own.get("later") == "go-on")
             parts += [f"without {part}" for part in self.own["without"]]
         if self.own.get("taught_epochs"):
             parts.append(f"for {self.own['taught_epochs']} epochs")
         parts += ["on mixtures"] * bool(self.own.get("mixed"))
-        parts += [GO_ON] * (self.method == "distil" and self.own.get("later") == "go-on")
+        parts += [WARM_STARTED] * (self.method == "distil" and self.own.get("later") == "go-on")
         equal, count = len(set(self.backbones)) == 1, len(self.backbones)
         return " ".join(parts) + (f" of {count}" if equal and count not in (1, TABLE_MEMBERS) else "")
 

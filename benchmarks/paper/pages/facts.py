@@ -1,0 +1,195 @@
+"""Single numbers that the text of the pages names, by what its templates call them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from comparison import count_ahead, gain, span
+from names import ALL_IMAGES, DATASETS, IRENE, PAPER_EPOCHS, WARM, parts_of, seeds, title
+
+from pages import beyond_text
+from pages.latency_text import Latency, as_accurate_on_a_gpu, asked_for_half
+from pages.rows import (
+    Row,
+    best_cascades,
+    irene_in_paper,
+    load_paper,
+    mean_of,
+    networks,
+    of_slug,
+    select,
+    utility_of,
+)
+
+Facts = dict[str, str]
+Gain = Sequence[float]  # points, and the ends of their interval
+MARGIN = title("margin")
+PLAIN = f"average, {MARGIN} at 1.3"  # the baseline to beat
+SHOWN = "cifar10", "resnet18"  # the setting with the longest training and with folds
+
+
+def facts(study: dict[str, Any], beyond: dict[str, Any], latency: Latency) -> Facts:
+    rows, best = study["rows"], best_cascades(study["small_first"], DATASETS)
+    return {
+        **cascades(best, rows),
+        **distilled_and_warm(best[0], study["teachers"]),
+        **trained_longest(rows),
+        **in_time(latency),
+        **learned_stopping(study),
+        **utilities(study),
+        **trained_like_the_paper(rows),
+        **selector_data(study["against"]),
+        **papers_recipe(rows),
+        **under_corruption(beyond),
+    }
+
+
+def cascades(best: Sequence[Sequence[Row]], rows: Sequence[Row]) -> Facts:
+    """What the cascade that was taught longest and the plain one reach, beside one large network and three."""
+    found = {"best-seeds": seeds(best[0][0]["seeds"]), "best-epochs": str(best[0][0]["epochs"])}
+    for name, alike in (("best", best[0]), ("plain", best[-1])):
+        for cascade in alike:
+            points = cascade["policies"]["selector"]
+            found |= {f"{name}-{cascade['dataset']}-{cost}": percent(points[cost]["accuracy"]) for cost in points}
+    for cascade in best[0]:
+        single, three = (
+            mean_of(networks(rows, cascade, "resnet18", method), "accuracy") for method in ("single", "average")
+        )
+        found |= {f"single-{cascade['dataset']}": percent(single), f"three-{cascade['dataset']}": percent(three)}
+        found[f"as-three-{cascade['dataset']}"] = cheapest(cascade, three)
+    return found
+
+
+def cheapest(cascade: Row, accuracy: float) -> str:
+    """The lowest of its costs at which a cascade is as accurate."""
+    points = cascade["policies"]["selector"].items()
+    return next(cost for cost, point in points if point["accuracy"] >= accuracy)
+
+
+def distilled_and_warm(best: Sequence[Row], teachers: Sequence[Row]) -> Facts:
+    """How accurate the first large member alone is in the cascades that were taught longest."""
+    first = {one["dataset"]: one["alone"][0]["accuracy"] for one in teachers if one["training"] == best[0]["training"]}
+    return {f"warm-{name}": percent(accuracy) for name, accuracy in first.items()}
+
+
+def trained_longest(rows: Sequence[Row]) -> Facts:
+    """One network and three averaged that trained for longest, with a held-out slice."""
+    epochs = max(row["epochs"] for row in rows if row["images"] < ALL_IMAGES)
+    single, three = (mean_of(select(rows, *SHOWN, epochs, method), "accuracy") for method in ("single", "average"))
+    return {"long-epochs": str(epochs), "long-single": percent(single), "long-three": percent(three)}
+
+
+def in_time(latency: Latency) -> Facts:
+    network, rows = asked_for_half(latency)
+    times = [took for took, _ in as_accurate_on_a_gpu(latency)]
+    return {
+        "cpu-time": f"{mean_of(rows, 'time_median'):.2f}",
+        "cpu-accuracy": percent(mean_of(rows, "accuracy")),
+        "cpu-single": percent(network["single"]),
+        "gpu-least": f"{min(times):.2f}",
+        "gpu-most": f"{max(times):.2f}",
+    }
+
+
+def learned_stopping(study: dict[str, Any]) -> Facts:
+    """Where learned stopping is ahead of margin + temperature at the same cost."""
+    against, warm = study["against"].values(), study["warm_started"].values()
+    unequal = [point["gain"] for one in study["small_first"] for point in one["policies"]["selector"].values()]
+    return {
+        "unequal-cascades": str(len(study["small_first"])),
+        "unequal-most": f"{max(mean for mean, low, _ in unequal if low > 0):.2f}",
+        "unequal-behind": str(sum(high < 0 for _, _, high in unequal)),
+        **told("unequal", unequal),
+        **told("equal", [about["gains"][f"{MARGIN}, the same members"]["all"] for about in against]),
+        **told("joint", [about["gains"][f"{MARGIN}, independent members"]["all"] for about in against]),
+        **told("warm", [about["independent"]["gain"]["all"] for about in warm if "independent" in about]),
+    }
+
+
+def told(name: str, gains: Sequence[Gain]) -> Facts:
+    """From the least to the most, and in how many of the cases clearly above zero."""
+    return {
+        f"{name}-span": span(gains),
+        f"{name}-ahead": str(count_ahead(gains)),
+        f"{name}-cases": str(len(gains)),
+    }
+
+
+def utilities(study: dict[str, Any]) -> Facts:
+    """In how many of the paper's settings its utility is reached after a short training; and after the longest."""
+    rows = study["rows"]
+    slugs = [slug for slug in study["against"] if irene_in_paper(*parts_of(slug)[:2])]
+    short, long = ([slug for slug in slugs if parts_of(slug)[2] == epochs] for epochs in (30, PAPER_EPOCHS))
+    setting = of_slug(long[0], rows)
+    paper = irene_in_paper(*SHOWN)
+    assert paper is not None
+    ours = utility_of([row for row in setting if row["method"] == IRENE], setting)
+    return {
+        "settings": str(len(short)),
+        **{f"reached-{name}": reached(short, rows, method) for name, method in REACHED.items()},
+        "long-utility": f"{ours:.2f}",
+        "paper-utility": f"{paper['utility']:.2f}",
+    }
+
+
+REACHED = {"irene": IRENE, "warm": WARM, "margin": PLAIN}
+
+
+def reached(slugs: Sequence[str], rows: Sequence[Row], method: str) -> str:
+    """In how many settings the utility of a method is at least what the paper prints for IRENE."""
+    count = 0
+    for slug in slugs:
+        setting, paper = of_slug(slug, rows), irene_in_paper(*parts_of(slug)[:2])
+        ours = utility_of([row for row in setting if row["method"] == method], setting)
+        assert ours is not None
+        assert paper is not None
+        count += ours >= paper["utility"]
+    return str(count)
+
+
+def trained_like_the_paper(rows: Sequence[Row]) -> Facts:
+    """One network and three averaged on the paper's images for its epochs, beside the paper's own."""
+    found = {}
+    for name, method in (("single", "single"), ("three", "average")):
+        ours = [
+            row
+            for row in rows
+            if (row["dataset"], row["backbone"], row["method"]) == (*SHOWN, method)
+            and (row["images"], row["epochs"]) == (ALL_IMAGES, PAPER_EPOCHS)
+        ]
+        (paper,) = (row for row in load_paper() if (row["dataset"], row["backbone"], row["method"]) == (*SHOWN, method))
+        found |= {f"full-{name}": percent(mean_of(ours, "accuracy")), f"paper-{name}": f"{paper['accuracy']:.2f}"}
+    return found
+
+
+def selector_data(against: dict[str, Any]) -> Facts:
+    """What out-of-fold predictions gain on a held-out slice as the selector's data."""
+    about = against["-".join((*SHOWN, "e30"))]
+    return {
+        **{name: gain(about[name]["gain"]["all"]) for name in ("folds", "unheld", "longer")},
+        "folds-seeds": seeds(about["folds"]["seeds"]),
+        "unheld-seeds": seeds(about["unheld"]["seeds"]),
+        "unheld-cost": f"{about['unheld']['cost']:.2f}",
+    }
+
+
+def papers_recipe(rows: Sequence[Row]) -> Facts:
+    """In how many runs the paper's losses and features to the letter gave nearly every image as many members."""
+    found = [row for row in rows if row["method"] == "irene paper's recipe"]
+    collapsed = [row for row in found if row["cost"] < 1.02 or row["cost"] > row["members"] - 0.02]
+    return {"recipe-runs": str(len(found)), "recipe-collapsed": str(len(collapsed))}
+
+
+def under_corruption(beyond: dict[str, Any]) -> Facts:
+    fresh = [row for about in beyond.values() for row in beyond_text.fresh_rows(about, "risk")]
+    corrupted = [row for about in beyond.values() for row in beyond_text.held_out_rows(about)[1]]
+    return {
+        **told("corrupted", [beyond_text.gain_at_same_cost(about, beyond_text.CORRUPTED) for about in beyond.values()]),
+        "kept-fresh": beyond_text.kept(fresh),
+        "kept-corrupted": beyond_text.kept(corrupted),
+    }
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.2f}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 DATASETS = ("cifar10", "cifar100")  # of the paper
@@ -77,12 +76,6 @@ def trained(training: str) -> str:
 
 def in_short(backbones: Iterable[str]) -> str:
     return ", ".join(name.replace("resnet", "R") for name in backbones)
-
-
-def counted(members: Iterable[str]) -> str:
-    """Members by their kinds: one A, two B and three C."""
-    *kinds, last = (f"{number(count)} {title(name)}" for name, count in Counter(members).items())
-    return f"{', '.join(kinds)} and {last}"
 
 
 def number(count: int) -> str:

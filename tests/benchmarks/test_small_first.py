@@ -291,8 +291,8 @@ def test_the_figure_has_a_line_for_each_cascade_by_its_training() -> None:
     two = "R32, R32, R18, R18, R18"
     styles = {name: line.get_linestyle() for name, line in lines.items() if name.startswith(two)}
     assert styles == {
-        f"{two}: distilled, 2 seeds": "--",
-        f"{two}: independent, 2 seeds": "-",
+        f"{two}: small members distilled, 2 seeds": "--",
+        f"{two}: independent members, 2 seeds": "-",
     }
     assert len({lines[name].get_color() for name in styles}) == 1
     assert len(lines) == 4, "two cascades and two kinds of networks"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from names import counted, seeds, title
+from names import in_short, seeds, title, trained
 
 from irene.pictures import COLOURS, INK, WIDTH, styled
-from pages.rows import Row, best_cascades, mean_of, networks, taught
+from pages.rows import Row, best_cascades, mean_of, networks
 
 NAME = "headline.svg"
 TICKS = (0.2, 0.3, 0.5, 1, 2, 3)
@@ -41,7 +40,7 @@ def panels(trainings: Sequence[Sequence[Row]], rows: Sequence[Row]) -> Figure:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0 if dataset == "cifar100" else 1))
         axes.set_xlabel("mean cost, FLOPs of one ResNet-18")
     all_axes[0].set_ylabel(f"test accuracy, {seeds(trainings[0][0]['seeds'])}")
-    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower left", fontsize=9)
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower left", fontsize=8.5)
     return figure
 
 
@@ -49,8 +48,7 @@ def line(axes: Axes, cascade: Row, colour: str) -> None:
     """What a cascade reaches at each cost, by the learned selector, with 95 % intervals."""
     points = cascade["policies"]["selector"]
     cost = [float(value) for value in points]
-    how = "small members taught by the large ones" if taught(cascade) else "members trained independently"
-    name = textwrap.fill(f"cascade, {how}: {counted(cascade['members'])}", 100)
+    name = f"cascade {in_short(cascade['members'])}: {trained(cascade['training'])}"
     axes.plot(cost, [point["accuracy"] for point in points.values()], color=colour, marker="o", ms=4, label=name)
     ends = ([point[end] for point in points.values()] for end in ("low", "high"))
     axes.fill_between(cost, *ends, color=colour, alpha=0.1, lw=0)

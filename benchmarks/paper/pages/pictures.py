@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from names import DATASETS, INDEPENDENT, IRENE, file_name, in_short, seeds, title
+from names import DATASETS, INDEPENDENT, IRENE, file_name, in_short, seeds, title, trained
 
 from irene.evaluation import studies
 from irene.pictures import COLOURS, INK, WIDTH, styled
@@ -153,6 +153,6 @@ def _cascade(axes: Axes, cascade: dict[str, Any], colour: str, style: str) -> No
         ls=style,
         marker="o",
         ms=4,
-        label=f"{in_short(cascade['members'])}: {cascade['training']}, {seeds(cascade['seeds'])}",
+        label=f"{in_short(cascade['members'])}: {trained(cascade['training'])}, {seeds(cascade['seeds'])}",
     )
     axes.fill_between(cost, low, high, color=colour, alpha=0.1, lw=0)

@@ -49,7 +49,7 @@ def evaluate(
             name, samples, shown = run.manifest["data"]["data"], len(replayed.bank), replayed.figures
         else:
             if split not in (None, "test"):
-                raise OptionError(f"of --data only the test samples can be named: leave out --split {split}")
+                raise OptionError(f"with --data, --split can only be test: leave out --split {split}")
             loaded = load_for(run, data, reading, warn=output.warn)
             judged = evaluation.evaluate_on(run, loaded, pick_device(device), point=point, test_only=split is not None)
             name, split, samples, shown = loaded.name, judged.split, judged.samples, judged.figures

@@ -57,7 +57,7 @@ def predict(
 
     with speaking(json) as output:
         if resume and out is None:
-            raise OptionError("--resume goes on with a file: name it with --out")
+            raise OptionError("--resume continues a file: name it with --out")
         if out is not None:
             check_writable(out)
         kind = pick_format(format, out)

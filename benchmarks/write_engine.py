@@ -76,8 +76,9 @@ def goals(rows: list[dict[str, Any]], overhead: list[dict[str, Any]]) -> str:
 def int8_speed(rows: list[dict[str, Any]]) -> str:
     """How many times as fast as eager the streams in int8 are."""
     speeds = {row["backend"]: row["images_per_s"] for row in rows if (row["mode"], row["batch"]) == ("stream", 64)}
-    said = [f"{speeds[name] / speeds['eager']:.1f} times with {name}" for name in speeds if name.endswith("int8")]
-    return f"In int8 a stream answers {' and '.join(said)} as many images a second as with eager, in batches of 64."
+    said = [f"{speeds[name] / speeds['eager']:.1f} times ({name})" for name in speeds if name.endswith("int8")]
+    said[0] = f"In int8 and batches of 64, a stream answers {said[0]}"
+    return f"{' and '.join(said)}\nas many images a second as with eager."
 
 
 def whole_at_one(rows: list[dict[str, Any]]) -> str:
@@ -95,8 +96,8 @@ def bound(rows: list[dict[str, Any]]) -> str:
     return textwrap.fill(
         f"At 256 some 40 survivors remain, for which a fused ResNet-18 needs {SURVIVORS_MS} ms and not the "
         f"{first * 40 / 256:.2f} ms of their share: few samples leave most of the card idle. Members one after the "
-        f"other, with nothing between them, would reach {alone:.2f}; what the engine has above that, it has by running "
-        f"two at once. Even if survivors took no longer than a single sample, {least:.2f} ms, it would be {best:.2f}.",
+        f"other, with nothing between them, would reach {alone:.2f}; the engine exceeds that by running two at once. "
+        f"Even if survivors took no longer than a single sample, {least:.2f} ms, the ratio would be {best:.2f}.",
         120,
     )
 

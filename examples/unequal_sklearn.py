@@ -1,4 +1,4 @@
-"""Three classifiers you have already, unequal in cost, as one cascade that runs the dear ones where they matter."""
+"""Combine three classifiers of unequal cost into a cascade that runs the costly ones only where they matter."""
 
 from time import perf_counter
 
@@ -15,7 +15,7 @@ x, x_test, y, y_test = train_test_split(*load_digits(return_X_y=True), test_size
 x, x_held, y, y_held = train_test_split(x, y, test_size=0.4, random_state=0)
 models = [LogisticRegression(max_iter=3000), KNeighborsClassifier(), CalibratedClassifierCV(SVC(), ensemble=False)]
 whole = irene.Cascade.from_members([model.fit(x, y) for model in models], example=x_held)
-# Lose at most 1 % of the whole ensemble's right answers, with 90 % confidence.
+# Be wrong where the whole ensemble is right on at most 1 % of samples, with 90 % confidence.
 point = irene.fit_policy(irene.Bank.of(whole, x_held, y_held), risk=0.01, confidence=0.9)
 for name, cascade in {"whole ensemble": whole, "cascade": point.cascade(whole.members, whole.costs)}.items():
     start = perf_counter()

@@ -86,7 +86,7 @@ def test_what_is_no_ordinary_file_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
     for path, kind in ((tmp_path / "pipe", "a pipe"), (tmp_path / "link", "a pipe"), (Path(os.devnull), "a device")):
-        with pytest.raises(OptionError, match=f"{path} is {kind}, .*: name an ordinary file"):
+        with pytest.raises(OptionError, match=f"{path} is {kind}, .*: name a regular file"):
             files.check_writable(path)
 
 

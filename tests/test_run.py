@@ -131,7 +131,7 @@ def test_a_run_never_overwrites_what_is_there(tmp_path: Path) -> None:
 
 def test_an_unfinished_run_is_opened_only_on_purpose(tmp_path: Path) -> None:
     Run.create(tmp_path / "run", ABOUT)
-    with pytest.raises(RunError, match=r"interrupted; go on with `irene train .* --resume`"):
+    with pytest.raises(RunError, match=r"interrupted; continue with `irene train .* --resume`"):
         Run.open(tmp_path / "run")
     assert not Run.open(tmp_path / "run", unfinished=True).finished
 

@@ -55,7 +55,7 @@ def check_writable(path: Path) -> None:
         raise OptionError(f"{path} is a folder: name a file")
     if path.exists() and not path.is_file():
         kind = "a pipe" if path.is_fifo() else "a socket" if path.is_socket() else "a device"
-        raise OptionError(f"{path} is {kind}, and a file would take its place: name an ordinary file")
+        raise OptionError(f"{path} is {kind}, and a file would replace it: name a regular file")
     check_room(path)
 
 

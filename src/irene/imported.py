@@ -165,7 +165,7 @@ def _example(member: OnnxFile, data: Data | None) -> Tensor:
         return data.train.read(range(min(len(data.train), _EXAMPLES)))
     shape = [size for size in member.shape if isinstance(size, int)]
     if not shape or len(shape) < len(member.shape):
-        raise OptionError(f"{member.path}: takes samples of no fixed shape: give some with --data")
+        raise OptionError(f"{member.path}: its sample shape is not fixed: give samples with --data")
     noise = torch.rand(_EXAMPLES, *shape, generator=torch.Generator().manual_seed(0))
     return noise if member.dtype.__name__.startswith("float") else (255 * noise).to(torch.uint8)
 
@@ -218,7 +218,7 @@ def _output_names(labels: Sequence[str] | None, width: int, task: Task) -> tuple
     if labels is not None and len(labels) != width:
         raise OptionError(f"the members answer with {width} outputs and there are {len(labels)} labels")
     if labels is not None and len(set(labels)) != width:
-        raise OptionError("every label must be another: one of them occurs twice")
+        raise OptionError("every label must be different: one of them occurs twice")
     default = "target" if task == "regression" else ""
     return tuple(labels) if labels is not None else tuple(f"{default}{i}" for i in range(width))
 

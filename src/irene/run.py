@@ -95,7 +95,7 @@ class Run:
             raise RunError(f"{file}: format {FORMAT} expected, got {found}; use the irene version that wrote it")
         check_manifest(file, manifest)
         if manifest["status"] != "finished" and not unfinished:
-            raise RunError(f"{folder}: the training was interrupted; go on with `irene train ... --resume`")
+            raise RunError(f"{folder}: the training was interrupted; continue with `irene train ... --resume`")
         return cls(folder, manifest)
 
     @property

@@ -47,7 +47,7 @@ def tied(shares: list[float]) -> Frontier:
         ({"risk": 1.5}, "0.005 for 0.5 %"),
         ({"risk": 0.1, "confidence": 90.0}, "0.9 for 90 %"),
         ({"risk": 0.1, "confidence": 1.0}, "confidence must lie between 0 and 1"),
-        ({"max_drop": 0.1, "guaranteed": True}, "guaranteed goes with cost"),
+        ({"max_drop": 0.1, "guaranteed": True}, "guaranteed is for cost, got max_drop"),
     ],
 )
 def test_a_wish_that_makes_no_sense_is_refused(asked: dict[str, Any], message: str) -> None:

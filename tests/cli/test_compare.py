@@ -70,7 +70,7 @@ def test_on_a_narrow_terminal_columns_go_on_below(irene: Irene, out: Path, monke
 def test_other_options_are_refused(irene: Irene, out: Path, files: Path) -> None:
     points = f"npz:{files / 'points.npz'}"
     mistake = irene("compare", "--methods", "average", "--data", points, "--out", out, "--epochs", 7).mistake
-    assert "begun with options.loop.epochs 2, and 7 was asked for" in mistake
+    assert "started with options.loop.epochs 2, and 7 was asked for" in mistake
 
 
 def test_runs_that_exist(irene: Irene, out: Path, tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ def test_parquet_files_that_do_not_fit(
     for run, name, columns, words in (
         (run_folder, "names", {"a": [1.0]}, "has the columns a: expected x, of lists of numbers"),
         (run_folder, "short", {"x": [[1.0, 2.0]]}, "has samples of shape (2,), the run takes (5,)"),
-        (run_folder, "ragged", {"x": [[1.0] * 5, [1.0]]}, "lists that are no samples of shape (5,)"),
+        (run_folder, "ragged", {"x": [[1.0] * 5, [1.0]]}, "lists that are not samples of shape (5,)"),
         (run_folder, "hole", {"x": [[1.0] * 5, None]}, "row 2, column 'x': the value is missing"),
         (
             run_folder,
@@ -218,7 +218,7 @@ def test_parquet_files_that_do_not_fit(
             table_run,
             "latin",
             {"size": [1.0], "colour": [b"\xff"]},
-            "row 1, column 'colour': the bytes b'\\xff' are no UTF-8",
+            "row 1, column 'colour': the bytes b'\\xff' are not UTF-8",
         ),
         (photo_run, "text", {"image": ["no bytes"]}, "must hold the bytes of an image file"),
         (photo_run, "noise", {"image": [b"no image"]}, "row 1: the image cannot be read as an image"),

@@ -43,7 +43,7 @@ def test_linked_folders_count(album: Path) -> None:
 def test_a_link_to_nothing_is_refused(album: Path) -> None:
     (album / "b" / "9.png").symlink_to(album / "gone.png")
     assert find_files([album / "a"], IMAGES) == [album / "a" / "3.jpg"]
-    with pytest.raises(DataError, match=r"9\.png is a link to nothing: mend or remove it"):
+    with pytest.raises(DataError, match=r"9\.png is a broken link: repair or remove it"):
         find_files([album], IMAGES)
 
 
@@ -62,12 +62,12 @@ def test_all_files_are_looked_at_before_the_first_is_read(
     irene: Irene, run_folder: Path, files: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "notes.txt").write_text("hello")
-    for name, words in (("gone.npz", "gone.npz is not there"), ("notes.txt", "is of no kind that can be read")):
+    for name, words in (("gone.npz", "gone.npz is not there"), ("notes.txt", "is not of a kind that can be read")):
         assert words in irene("predict", run_folder, files / "points.npz", tmp_path / name).mistake
 
 
 def test_a_file_that_may_not_be_read_is_refused(album: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: path.name != "more.npz")
     assert len(find_files([album], IMAGES)) == 3
-    with pytest.raises(DataError, match=r"more\.npz may not be read"):
+    with pytest.raises(DataError, match=r"more\.npz cannot be read"):
         find_files([album, album / "more.npz"], IMAGES)

@@ -243,7 +243,7 @@ def test_what_is_read_is_not_written_over(irene: Irene, run_folder: Path, files:
     assert points.read_bytes() == before
     for name in ("answers", "answers.npz", "answers.csv.gz"):
         mistake = irene("predict", run_folder, points, "--out", tmp_path / name).mistake
-        assert "ends in none of .csv, .jsonl, .json, .parquet: rename it, or say what to write by --format" in mistake
+        assert "ends in none of .csv, .jsonl, .json, .parquet: rename it, or set the format with --format" in mistake
     assert irene("predict", run_folder, points, "--out", tmp_path / "answers", "--format", "jsonl").code == 0
     assert json.loads((tmp_path / "answers").read_text().splitlines()[0])["row"] == 0
 
@@ -305,7 +305,7 @@ def test_files_that_do_not_fit(irene: Irene, run_folder: Path, photo_run: Path, 
     out = tmp_path / "answers.csv"
     for run, file, words in (
         (run_folder, tmp_path / "nowhere.npz", "nowhere.npz is not there"),
-        (run_folder, tmp_path / "notes.txt", "is of no kind that can be read"),
+        (run_folder, tmp_path / "notes.txt", "is not of a kind that can be read"),
         (run_folder, tmp_path / "broken.npz", "is not a .npz file, or it is cut short"),
         (run_folder, tmp_path / "pickled.npz", "cannot be read as a .npz file"),
         (run_folder, tmp_path / "narrow.npz", "samples of shape (3,), the run takes (5,)"),

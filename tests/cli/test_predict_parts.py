@@ -36,8 +36,8 @@ def test_killed_and_resumed_equals_uninterrupted(irene: Irene, run_folder: Path,
     call = ["predict", str(run_folder), str(many), "--out", str(resumed), "--batch-size", "1"]
     kill_at(many.with_name("resumed.csv.parts") / "000003.csv", call)
     assert not resumed.exists()
-    assert "go on with --resume, or remove it" in irene(*call).mistake
-    assert "was begun with another run, other files or other options" in irene(*call, "--probs", "--resume").mistake
+    assert "continue with --resume, or remove it" in irene(*call).mistake
+    assert "was started with another run, other files or other options" in irene(*call, "--probs", "--resume").mistake
     done = irene(*call, "--resume")
     assert done.code == 0
     assert "1,920 samples" in done.err
@@ -212,7 +212,7 @@ def test_what_else_is_calibrated_does_not_matter(irene: Irene, run_folder: Path,
         assert irene("calibrate", run, "--cost", "1.2", "--name", "other").code == 0
         assert irene(*call, "--resume").code == 130
     assert irene("calibrate", run, "--cost", "1.1", "--name", "mine").code == 0
-    assert "was begun with another run" in irene(*call, "--resume").mistake
+    assert "was started with another run" in irene(*call, "--resume").mistake
 
 
 @pytest.fixture
@@ -249,4 +249,4 @@ def test_what_was_answered_must_stay_as_it_was(irene: Irene, photo_run: Path, al
     shutil.copy(photo_run.parent / "photos" / "light" / "00.png", album / "03.png")
     assert "holds answers for files that have changed since" in irene(*call, "--resume").mistake
     (album / "70.png").unlink()
-    assert "was begun with another run, other files or other options" in irene(*call, "--resume").mistake
+    assert "was started with another run, other files or other options" in irene(*call, "--resume").mistake

@@ -59,7 +59,7 @@ def test_resume_goes_on_or_is_done_at_once(irene: Irene, workplace: Path, points
     again = irene("train", "single", *points, *FAST, "--out", "run", "--resume", "--json").json
     assert again == first
     changed = irene("train", "single", *points, "--epochs", "5", "--out", "run", "--resume")
-    assert "was begun with options.loop.epochs " in changed.mistake
+    assert "was started with options.loop.epochs " in changed.mistake
 
 
 def test_every_flag_of_the_loop_reaches_the_run(irene: Irene, workplace: Path, points: tuple[str, str]) -> None:

@@ -109,7 +109,7 @@ def test_a_link_to_nothing_is_named(album: Path, name: str) -> None:
     (album / "b" / "else.txt").symlink_to(album / "gone.txt")
     find_images(album)
     (album / "b" / name).symlink_to(album / "gone")
-    with pytest.raises(DataError, match=f"b/{name} is a link to nothing"):
+    with pytest.raises(DataError, match=f"b/{name} is a broken link"):
         find_images(album)
 
 
@@ -122,5 +122,5 @@ def test_a_folder_that_may_not_be_read_is_named(album: Path, monkeypatch: pytest
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    with pytest.raises(DataError, match=r"a/deep cannot be read \(Permission denied\): change who may"):
+    with pytest.raises(DataError, match=r"a/deep cannot be read \(Permission denied\): change its permissions"):
         find_images(album)

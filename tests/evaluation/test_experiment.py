@@ -64,7 +64,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_job(
 
 def test_other_options_are_not_mixed_with_what_is_there(out: Path, blobs: Data) -> None:
     experiment = Experiment(data=blobs, out=out, seeds=1, device="cpu", loop=LoopOptions(epochs=9))
-    with pytest.raises(RunError, match=r"begun with options\.loop\."):
+    with pytest.raises(RunError, match=r"started with options\.loop\."):
         experiment.run([Variant(method="average")])
 
 

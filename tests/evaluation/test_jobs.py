@@ -54,7 +54,7 @@ def test_another_run_in_the_folder_is_a_failure(make_job: Callable[..., Job]) ->
     do(make_job("average"))
     outcome = do(make_job("average", loop=LoopOptions(epochs=3)))
     assert outcome.status == "failed"
-    assert "begun with options.loop.epochs " in outcome.message
+    assert "started with options.loop.epochs " in outcome.message
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,9 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     assert json.loads((out / "run.json").read_text())["status"] == "training"
     with pytest.raises(RunError, match="interrupted"):
         Run.open(out)
-    with pytest.raises(RunError, match=r"exists already; give another folder \(--out\), or go on with it \(--resume\)"):
+    with pytest.raises(RunError, match=r"exists already; give another folder \(--out\), or continue it \(--resume\)"):
         train_here(out)
-    with pytest.raises(RunError, match="was begun with seed 0, and 1 was asked for; resume with the options"):
+    with pytest.raises(RunError, match="was started with seed 0, and 1 was asked for; resume with the options"):
         train_here(out, resume=True, options=TrainOptions(members=2, backbones=("cnn",), device="cpu", seed=1))
 
     resumed = train_here(out, resume=True)

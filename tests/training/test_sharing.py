@@ -61,7 +61,7 @@ def test_members_that_would_differ_are_refused(average: Run, blobs: Data, tmp_pa
 def test_whether_a_training_is_there(average: Run, blobs: Data, tmp_path: Path) -> None:
     assert is_trained("average", blobs, average.path, options=options(), loop=LOOP)
     assert not is_trained("average", blobs, tmp_path, options=options(), loop=LOOP)
-    with pytest.raises(RunError, match="begun with method average, and snapshot was asked for"):
+    with pytest.raises(RunError, match="started with method average, and snapshot was asked for"):
         is_trained("snapshot", blobs, average.path, options=options(), loop=LOOP)
-    with pytest.raises(RunError, match=r"begun with options\.loop\."):
+    with pytest.raises(RunError, match=r"started with options\.loop\."):
         is_trained("average", blobs, average.path, options=options(), loop=LoopOptions())

@@ -147,7 +147,7 @@ def test_a_run_begun_by_a_version_with_fewer_options_is_told_apart(tmp_path: Pat
     run = train("single", blobs, tmp_path / "run", options=ON_CPU, loop=LOOP)
     del run.manifest["options"]["loop"]["clip"]
     run.write()
-    with pytest.raises(RunError, match=r"was begun with options\.loop\.clip not set, and None was asked for"):
+    with pytest.raises(RunError, match=r"was started with options\.loop\.clip not set, and None was asked for"):
         train("single", blobs, tmp_path / "run", options=ON_CPU, loop=LOOP, resume=True)
 
 

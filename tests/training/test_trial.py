@@ -71,7 +71,7 @@ def test_test_samples_are_never_looked_at(blobs: Data, tmp_path: Path) -> None:
     assert not set(seen.tolist()) & set(blobs.test.ids.tolist())
     again = search_for(blobs, tmp_path, options=TuneOptions(validation=40))
     assert torch.equal(search.data.test.ids, again.data.test.ids)
-    with pytest.raises(OptionError, match="needs samples to judge by"):
+    with pytest.raises(OptionError, match="needs samples to evaluate trials on"):
         search_for(blobs, tmp_path, options=TuneOptions(validation=0))
 
 

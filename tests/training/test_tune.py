@@ -82,7 +82,7 @@ def test_a_search_goes_on_and_draws_anew(blobs: Data, tmp_path: Path) -> None:
     rates = [line["param_value_internal"] for line in lines if line.get("param_name") == "selector_lr"]
     assert len(rates) == len(set(rates)) == 3
     assert search(blobs, tmp_path, 3).value == tuned.value  # nothing left to do
-    with pytest.raises(RunError, match=r"was begun with loop\.\w+ .* was asked for; go on with the same"):
+    with pytest.raises(RunError, match=r"was started with loop\.\w+ .* was asked for; continue with the same"):
         tune(blobs, tmp_path, options=TuneOptions(validation=60), train=TRAIN, own=IreneOptions(cost=1.4))
 
 

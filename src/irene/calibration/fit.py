@@ -74,7 +74,7 @@ def fit_policy(
         raise CalibrationError("a single member cannot stop early: give a bank of two members or more")
     if len(bank) < FEWEST:
         raise CalibrationError(
-            f"{len(bank)} samples are too few to calibrate on, expected {FEWEST} or more: hold out or bring more"
+            f"{len(bank)} samples are too few to calibrate on, expected {FEWEST} or more: hold out or add more"
         )
     if isinstance(policy, Stopper):
         mean = aggregation or Aggregation.equal(bank.steps)

@@ -57,7 +57,9 @@ class Target:
         if not 0 < self.confidence < 1:
             raise OptionError(f"confidence must lie between 0 and 1, such as 0.9 for 90 %; got {self.confidence:g}")
         if self.guaranteed and self.cost is None:
-            raise OptionError(f"guaranteed goes with cost: p99 and risk are promises anyway, {self.kind} is none")
+            raise OptionError(
+                f"guaranteed is for cost, got {self.kind}: p99 and risk are always promises, and max_drop never is"
+            )
 
     @property
     def _given(self) -> dict[str, float]:

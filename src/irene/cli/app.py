@@ -77,7 +77,7 @@ for verb, example in (
 @app.callback(invoke_without_command=True)
 def _start(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and leave.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
         typer.echo(f"irene {__version__}")

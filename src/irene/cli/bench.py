@@ -18,21 +18,21 @@ def bench(
     folder: RunFolder,
     batch: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="A batch size; repeat it for several. By default 1, 4, 16, ... 4096."),
+        typer.Option(min=1, help="A batch size; repeat the option for several. By default 1, 4, 16, ... 4096."),
     ] = None,
     backend: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME[:PRECISION]",
-            help="What runs the members: eager, compile:bf16, onnx:int8, ...; repeat it for several. By default all "
-            "that are installed.",
+            help="What runs the members: eager, compile:bf16, onnx:int8, ...; repeat the option for several. By "
+            "default all that are installed.",
         ),
     ] = None,
     cost: Annotated[
         float | None,
         typer.Option(
             min=1,
-            help="Mean members a sample; by default as on the run's test samples, or as is expected of the operating "
+            help="Mean members per sample; by default as on the run's test samples, or as expected of the operating "
             "point. A run that never stops early gets a policy that does.",
         ),
     ] = None,
@@ -47,11 +47,11 @@ def bench(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Time one member, the whole ensemble, the plain loop and the engines, beside the most that stopping can save.
+    """Time one member, the whole ensemble, the plain loop and the engines, and compare with the most that can be saved.
 
-    limit is the speed-up over the whole ensemble if stopping cost nothing, and ratio what is reached of it. The inputs
-    are random, and the threshold is set so that they use as many members as real ones do: how long a member takes does
-    not depend on what it sees.
+    limit is the speed-up over the whole ensemble if stopping cost nothing, and ratio the share of it that is reached.
+    The inputs are random, and the threshold is set so that they use as many members as real ones do; the time of a
+    member does not depend on the values of its inputs.
     """
     from irene.cli.bench_output import (
         able_to_cost,

@@ -9,7 +9,7 @@ import typer
 from irene.cli.output import speaking
 from irene.cli.params import Device, Json, Root, RunFolder, Source, Target, TaskName
 
-ASKED = "What to ask for: one of"
+ASKED = "What to ask for (exactly one)"
 
 
 def calibrate(
@@ -17,15 +17,17 @@ def calibrate(
     cost: Annotated[
         str | None,
         typer.Option(
-            metavar="AMOUNT", help="This mean cost: 1.3, 250M with --cost-unit flops, or 3ms.", rich_help_panel=ASKED
+            metavar="AMOUNT",
+            help="This mean cost per sample: 1.3, 250M with --cost-unit flops, or 3ms.",
+            rich_help_panel=ASKED,
         ),
     ] = None,
     max_drop: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="The cheapest that loses at most this much of the whole ensemble's accuracy on these samples: 0.5%. "
-            "That is no promise for others: --risk is one.",
+            help="The lowest cost that loses at most this much of the whole ensemble's accuracy on these samples: "
+            "0.5%. This is an estimate; use --risk for a promise.",
             rich_help_panel=ASKED,
         ),
     ] = None,
@@ -34,8 +36,8 @@ def calibrate(
         typer.Option(
             "--p99",
             metavar="TIME",
-            help="The most accurate that answers 99 % of samples within this time, one at a time: 8ms. The members "
-            "are timed on --device first.",
+            help="The best accuracy with 99 % of samples answered within this time, one at a time: 8ms. The members "
+            "are first timed on --device.",
             rich_help_panel=ASKED,
         ),
     ] = None,
@@ -43,34 +45,35 @@ def calibrate(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="The cheapest that gets at most this share of samples wrong which the whole ensemble gets right: "
-            "0.5%. A promise, kept with --confidence.",
+            help="The lowest cost that gets at most this share of samples wrong which the whole ensemble gets right: "
+            "0.5%. This is a promise, kept with --confidence.",
             rich_help_panel=ASKED,
         ),
     ] = None,
     confidence: Annotated[
         str,
-        typer.Option(metavar="SHARE", help="How sure promises (--p99, --risk, --guaranteed) and intervals are."),
+        typer.Option(metavar="SHARE", help="The confidence of promises (--p99, --risk, --guaranteed) and intervals."),
     ] = "90%",
     guaranteed: Annotated[
         bool, typer.Option("--guaranteed", help="Promise that the true mean cost is at most --cost.")
     ] = False,
     cost_unit: Annotated[
-        str | None, typer.Option(metavar="members|flops|ms", help="What costs are counted in; members by default.")
+        str | None, typer.Option(metavar="members|flops|ms", help="The unit of costs; members by default.")
     ] = None,
     policy: Annotated[
         str,
         typer.Option(
             metavar="auto|NAME",
-            help="What decides when a sample stops. auto takes the best by cross-validation and says why, a selector "
-            "among them where the run has one or members differ in size; or margin, confidence, entropy, agreement, "
-            "patience, window, change, cost-to-go, selector or skipping; for values spread, cost-to-go or selector.",
+            help="The rule that decides when a sample stops. auto takes the best by cross-validation and says why; it "
+            "includes a selector if the run has one or members differ in size. Or one of margin, confidence, entropy, "
+            "agreement, patience, window, change, cost-to-go, selector and skipping; for regression spread, "
+            "cost-to-go or selector.",
         ),
     ] = "auto",
     weights: Annotated[
         bool | None,
         typer.Option(
-            "--weights/--no-weights", help="Fit how much each member counts; by default where members differ in size."
+            "--weights/--no-weights", help="Fit how much each member counts; by default if members differ in size."
         ),
     ] = None,
     name: Annotated[
@@ -80,7 +83,9 @@ def calibrate(
     target: Target = None,
     task: TaskName = None,
     root: Root = None,
-    seed: Annotated[int, typer.Option(help="Decides folds, and which samples a promise is made with.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Random seed of folds, and of the samples that a promise is made with.")
+    ] = 0,
     device: Device = "auto",
     json: Json = False,
 ) -> None:

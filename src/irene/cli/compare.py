@@ -54,7 +54,7 @@ def compare(
     device: Device = "auto",
     out: Annotated[
         Path | None,
-        typer.Option(help="Where runs and the table go; runs/DATA by default. Runs there are not repeated."),
+        typer.Option(help="Folder for runs and the table, runs/DATA by default; existing runs there are kept."),
     ] = None,
     reference: Annotated[
         str | None, typer.Option(metavar="METHOD", help="What the others are compared with; average by default.")
@@ -62,7 +62,7 @@ def compare(
     point: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Of runs that exist: also as at their operating point of this name; repeat it."
+            metavar="NAME", help="For existing runs: also evaluate their operating point of this name; repeatable."
         ),
     ] = None,
     epochs: Epochs = None,
@@ -74,9 +74,9 @@ def compare(
     ray: Ray = False,
     json: Json = False,
 ) -> None:
-    """Train every method on the same data over several seeds, and show one table; or compare runs that exist.
+    """Train every method on the same data over several seeds, and show one table; or compare existing runs.
 
-    What was trained before is not trained again, and what was interrupted goes on where it was.
+    Existing runs are not trained again, and interrupted ones are resumed.
     """
     flags = Flags(
         data=data,

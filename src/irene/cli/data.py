@@ -24,7 +24,7 @@ def data(
     root: Root = None,
     size: Size = None,
     heldout: Heldout = None,
-    seed: Annotated[int, typer.Option(help="Decides which samples are held out.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed that decides which samples are held out.")] = 0,
     json: Json = False,
 ) -> None:
     """List the sources of data, or describe one: shape, classes, sizes and balance of its splits."""

@@ -17,7 +17,9 @@ def demo(
     out: Annotated[
         Path, typer.Option(help="Where the runs and the report go; an earlier demo there is replaced.")
     ] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(help="Decides first weights, the order of samples, and who is held out.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Random seed of the initial weights, the order of samples, and which are held out.")
+    ] = 0,
     device: Device = "auto",
     json: Json = False,
 ) -> None:

@@ -18,7 +18,7 @@ _REQUIREMENT = re.compile(r"""(?P<name>[A-Za-z0-9._-]+).*;.*extra\s*==\s*['"](?P
 
 
 def doctor(json: Json = False) -> None:
-    """Say what is installed, which extras are missing, and which device is used."""
+    """Show what is installed, which extras are missing, and which device is used."""
     from irene.cli.tables import pairs
 
     with speaking(json) as output:

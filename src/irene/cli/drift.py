@@ -18,7 +18,7 @@ def drift(
             "--data",
             metavar="SPEC|FILE",
             help="Unlabelled images, folders of them, .npz (x), .csv or .parquet files, or a source as in "
-            "`irene data`; repeat it for several.",
+            "`irene data`; repeat the option for several.",
             autocompletion=sources,
         ),
     ],
@@ -29,11 +29,11 @@ def drift(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Check whether new data still look like those an operating point was calibrated on; say when to recalibrate.
+    """Check whether new data still look like those an operating point was calibrated on, and when to recalibrate.
 
-    Compares where samples stop and how ready to stop they are; labels are not needed. Of a source all samples count,
-    or its test samples alone where the run was trained or the point calibrated on the others. For a run made by
-    `irene bank`, give a file with new outputs of its members.
+    Compares where samples stop and how ready to stop they are; labels are not needed. A source is checked on all its
+    samples, or on its test samples alone if the run was trained or the point calibrated on the others. For a run made
+    by `irene bank`, give a file with new outputs of its members.
     """
     from irene.cli.drifting import check, show_drift
     from irene.cli.loading import Reading

@@ -13,7 +13,7 @@ from irene.cli.params import Device, Json, Point, Root, RunFolder, Source, Targe
 def evaluate(
     folder: RunFolder,
     split: Annotated[
-        str | None, typer.Option(help="Which of the run's samples: test, the default, or heldout; of --data, test.")
+        str | None, typer.Option(help="Which of the run's samples: test (default) or heldout; with --data, only test.")
     ] = None,
     point: Point = None,
     data: Source = None,
@@ -25,8 +25,8 @@ def evaluate(
 ) -> None:
     """Show how good a run is and what it costs, with its own policy or at an operating point.
 
-    The figures are replayed from the outputs the run saved, without running a model. With --data the members run
-    on that data instead: on all samples of it, or on its test samples alone where the run was trained or the point
+    The figures are computed from the outputs that the run saved, without running a model. With --data, the members
+    run on that data instead: on all its samples, or on its test samples alone if the run was trained or the point
     calibrated on the others.
     """
     from irene.cli.loading import Reading, load_for
@@ -49,7 +49,7 @@ def evaluate(
             name, samples, shown = run.manifest["data"]["data"], len(replayed.bank), replayed.figures
         else:
             if split not in (None, "test"):
-                raise OptionError(f"of --data only the test samples can be named: leave out --split {split}")
+                raise OptionError(f"with --data, --split can only be test: leave out --split {split}")
             loaded = load_for(run, data, reading, warn=output.warn)
             judged = evaluation.evaluate_on(run, loaded, pick_device(device), point=point, test_only=split is not None)
             name, split, samples, shown = loaded.name, judged.split, judged.samples, judged.figures

@@ -24,12 +24,13 @@ Seeds = Annotated[int, typer.Option(help="How many runs of each kind, with seeds
 Epochs = Annotated[
     int | None,
     typer.Option(
-        help="Passes over the training samples; by default 20, for fewer than 10,000 samples 15.", rich_help_panel=LOOP
+        help="Passes over the training samples; by default 20, or 15 for fewer than 10,000 samples.",
+        rich_help_panel=LOOP,
     ),
 ]
 BatchSize = Annotated[
     int | None,
-    typer.Option(help="Samples a step; by default 128, for fewer than 10,000 samples 64.", rich_help_panel=LOOP),
+    typer.Option(help="Samples per step; by default 128, or 64 for fewer than 10,000 samples.", rich_help_panel=LOOP),
 ]
 LearningRate = Annotated[
     float | None, typer.Option("--lr", help="Learning rate; 0.1 by default.", rich_help_panel=LOOP)
@@ -40,18 +41,22 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="METHOD.NAME=VALUE",
-        help="An option of a method, such as irene.cost=1.5; repeat it for several.",
+        help="An option of a method, such as irene.cost=1.5; repeat the option for several.",
     ),
 ]
 WorkerCount = Annotated[
     int | None,
-    typer.Option(help="Runs trained side by side; by default one a core, one on a GPU.", rich_help_panel=MACHINE),
+    typer.Option(help="Runs trained in parallel; by default one per core, or one on a GPU.", rich_help_panel=MACHINE),
 ]
 Ray = Annotated[
     bool,
-    typer.Option("--ray", help="Train each run as a task of a Ray cluster that sees --out.", rich_help_panel=MACHINE),
+    typer.Option(
+        "--ray",
+        help="Train each run as a task of a Ray cluster whose machines can access --out.",
+        rich_help_panel=MACHINE,
+    ),
 ]
-Folders = Annotated[list[Path] | None, typer.Argument(metavar="RUN", help="Runs that exist; then nothing is trained.")]
+Folders = Annotated[list[Path] | None, typer.Argument(metavar="RUN", help="Existing runs; then nothing is trained.")]
 
 
 @dataclass(frozen=True, kw_only=True)

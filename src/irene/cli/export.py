@@ -15,24 +15,28 @@ INT8 = "With --int8"
 
 def export(
     folder: RunFolder,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder to write, new or empty; needed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder to write, new or empty (required).")
+    ] = None,
     format: Annotated[
         str,
-        typer.Option(metavar="onnx|openvino|pt2", help="What is to run it: ONNX Runtime, OpenVINO or torch (pt2)."),
+        typer.Option(metavar="onnx|openvino|pt2", help="What will run it: ONNX Runtime, OpenVINO or torch (pt2)."),
     ] = "onnx",
     point: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Only this operating point. By default all, after the run as it was trained, which goes by `trained`.",
+            help="Only this operating point. By default the run as it was trained, named `trained`, then all points.",
         ),
     ] = None,
-    int8: Annotated[bool, typer.Option("--int8", help="Members in 8-bit integers, with thresholds set again.")] = False,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Quantise members to 8-bit integers, and set thresholds again.")
+    ] = False,
     max_loss: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="The accuracy that int8 may cost, 1% by default; above it is refused.",
+            help="The largest loss of accuracy from int8, 1% by default; a larger one is refused.",
             rich_help_panel=INT8,
         ),
     ] = None,
@@ -42,11 +46,11 @@ def export(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Write a run as a folder that runs with numpy and onnxruntime (or openvino, or torch), stopping included.
+    """Export a run as a folder that stops early with numpy and onnxruntime (or openvino, or torch) alone.
 
-    The folder holds one graph a member, the operating points, load_irene.py, which needs neither irene nor torch, and a
-    README.md that shows how to run it.
-    With --int8 the run's held-out samples are needed again: name its data with --data unless it is a bundled one.
+    The folder holds one graph per member, the operating points, load_irene.py, which needs neither irene nor torch,
+    and a README.md that shows how to run it.
+    --int8 needs the run's held-out samples again: name its data with --data unless it is bundled with irene.
     """
     from irene.cli import amounts
     from irene.cli.exporting import choose_format, heldout_data, show_export

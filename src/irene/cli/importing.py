@@ -11,16 +11,16 @@ from irene.cli.output import speaking
 from irene.cli.params import Device, Json, Root, Size, Source, Target, TaskName
 
 Labels = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The class of each output, one name a line.", dir_okay=False)
+    Path | None, typer.Option(metavar="FILE", help="The class of each output, one name per line.", dir_okay=False)
 ]
 
 
 def import_(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE...", help=".onnx files, in the order they are to run.")
+        list[Path] | None, typer.Argument(metavar="FILE...", help=".onnx files, in the order in which they run.")
     ] = None,
-    members: Annotated[list[Path] | None, typer.Option(metavar="FILE...", help="The same, by an option.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="RUN", help="The run directory to write; needed.")] = None,
+    members: Annotated[list[Path] | None, typer.Option(metavar="FILE...", help="The same files, as an option.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="RUN", help="The run directory to write (required).")] = None,
     labels: Labels = None,
     data: Source = None,
     unseen: Annotated[
@@ -37,10 +37,10 @@ def import_(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Make a run from ONNX models you have, to be calibrated, evaluated and used like one that irene trained.
+    """Make a run from ONNX models you have, to calibrate, evaluate and use like one that irene trained.
 
-    The files are copied. Members get inputs as the data holds them, images as numbers from 0 to 255. With --data their
-    outputs are kept: those on its training samples to calibrate on, those on its test samples to test on.
+    The files are copied. Members get inputs as they are in the data, images as numbers from 0 to 255. With --data,
+    their outputs are saved: on its training samples to calibrate on, and on its test samples to test on.
     """
     from irene.cli.imports import as_task, read_labels, show_import
     from irene.cli.loading import Reading, load_data

@@ -31,7 +31,7 @@ def read_labels(path: Path | None) -> list[str] | None:
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except UnicodeDecodeError:
-        raise DataError(f"{path}: is no text in UTF-8; expected one class name a line") from None
+        raise DataError(f"{path}: is not UTF-8 text; expected one class name per line") from None
     return [line for line in lines if line]
 
 

@@ -74,7 +74,7 @@ def _texts(path: Path, name: str, cells: list[Any], before: int) -> list[str]:
     except UnicodeDecodeError as error:
         row = before + cells.index(error.object) + 1
         raise DataError(
-            f"{path}, row {row}, column {name!r}: the bytes {error.object[:20]!r} are no UTF-8 text; write it as text"
+            f"{path}, row {row}, column {name!r}: the bytes {error.object[:20]!r} are not UTF-8 text; write it as text"
         ) from None
 
 
@@ -97,7 +97,7 @@ def _inputs(path: Path, batch: Any, before: int, shape: tuple[int, ...]) -> Tens
         if values.ndim != 1 + len(shape):
             values = values.reshape(len(cells), *shape)
     except ValueError:
-        raise DataError(f"{path} has lists that are no samples of shape {shape}, which the run takes") from None
+        raise DataError(f"{path} has lists that are not samples of shape {shape}, which the run takes") from None
     return as_samples(path, values, shape, first=before + 1)
 
 

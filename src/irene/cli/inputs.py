@@ -77,7 +77,7 @@ def _check_kind(named: Path, file: Path, about: dict[str, Any]) -> None:
     if not file.is_file():
         raise DataError(f"{named} is not there: give {_KINDS}")
     if not os.access(file, os.R_OK):
-        raise DataError(f"{file} may not be read: change who may, or leave it out")
+        raise DataError(f"{file} cannot be read: change its permissions, or leave it out")
     if is_image(file) and len(shape) != 3:
         raise DataError(
             f"{named} holds images and the run takes rows of {shape[0]} features: give a table or an .npz file"
@@ -86,7 +86,7 @@ def _check_kind(named: Path, file: Path, about: dict[str, Any]) -> None:
         fitting = "images or .npz files" if len(shape) == 3 else "an .npz file with rows of features as its array x"
         raise DataError(f"{named} is a table, and the run has no names of columns to read it by: give {fitting}")
     if not is_image(file) and kind not in (".npz", ".csv", ".parquet"):
-        raise DataError(f"{named} is of no kind that can be read: give {_KINDS}")
+        raise DataError(f"{named} is not of a kind that can be read: give {_KINDS}")
 
 
 def _once_a_column(warn: Callable[[str], None]) -> Unseen:
@@ -95,7 +95,7 @@ def _once_a_column(warn: Callable[[str], None]) -> Unseen:
     def unseen(column: str, words: str) -> None:
         if column not in told:
             told.add(column)
-            warn(f"{words}; further ones in this column are not told")
+            warn(f"{words}; further ones in this column are not reported")
 
     return unseen
 

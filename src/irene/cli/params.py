@@ -33,7 +33,7 @@ def _device(name: str) -> str:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, everything else on stderr.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, as train, import or bank leaves it.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, as written by train, import or bank.")]
 Source = Annotated[
     str | None,
     typer.Option(
@@ -53,7 +53,7 @@ TaskName = Annotated[
     typer.Option(
         "--task",
         metavar="TASK",
-        help="classification or regression, where the targets do not tell.",
+        help="classification or regression, if the targets do not show which.",
         rich_help_panel=DATA,
     ),
 ]
@@ -65,7 +65,7 @@ Size = Annotated[
     int | None,
     typer.Option(
         metavar="PIXELS",
-        help="Resize the images of a folder to this many pixels square; by default to the size that most have.",
+        help="Resize the images of a folder to this many pixels square; by default to their most frequent size.",
         rich_help_panel=DATA,
     ),
 ]
@@ -73,8 +73,8 @@ Heldout = Annotated[
     str | None,
     typer.Option(
         metavar="SHARE|COUNT",
-        help="Training samples that members do not see, to learn when to stop: a share such as 0.1, or a number. By "
-        "default a fifth, or a tenth of 10,000 and more, at most 5,000.",
+        help="Training samples to hold out from the members, to learn when to stop: a share such as 0.1, or a number. "
+        "By default a fifth, or from 10,000 samples on a tenth, at most 5,000.",
         rich_help_panel=DATA,
     ),
 ]
@@ -86,13 +86,13 @@ Point = Annotated[
     typer.Option(
         "--point",
         metavar="NAME",
-        help="Stop as at this operating point; `irene points` lists them. Without it, as the run was trained.",
+        help="Stop as set at this operating point (`irene points` lists them); by default as the run was trained to.",
     ),
 ]
 Backbone = Annotated[
     str | None,
     typer.Option(
-        help="One backbone for all members: mlp, cnn, vgg8, resnet8 to resnet110, these with a width such as "
+        help="One backbone for all members: mlp, cnn, vgg8, resnet8 to resnet110, any of these with a width such as "
         "resnet18x0.25, timm/NAME or your module:function. By default mlp for tables, cnn for images below 28 "
         "pixels, else resnet32.",
         autocompletion=_backbones,
@@ -103,7 +103,7 @@ Backbones = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,C",
-        help="One backbone for each member, in the order they run: the cheap ones first.",
+        help="One backbone for each member, in the order in which they run: cheap ones first.",
         rich_help_panel=ENSEMBLE,
     ),
 ]

@@ -17,7 +17,7 @@ def points(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the operating points of a run: what was asked, and what each is expected to show."""
+    """List the operating points of a run: what was requested, and the figures expected of each."""
     from irene.cli.point_tables import points_table, summary
     from irene.run import Run
 

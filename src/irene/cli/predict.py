@@ -23,13 +23,11 @@ def predict(
     out: Annotated[Path | None, typer.Option(help="The file to write; by default stdout.")] = None,
     format: Annotated[
         str | None,
-        typer.Option(metavar="csv|jsonl|parquet", help="How to write; by default what --out ends in, else csv."),
+        typer.Option(metavar="csv|jsonl|parquet", help="Output format; by default the extension of --out, else csv."),
     ] = None,
     point: Point = None,
     probs: Annotated[bool, typer.Option("--probs", help="Add the probability of every class.")] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where an interrupted call with this --out left off.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted call with this --out.")] = False,
     backend: Annotated[
         str,
         typer.Option(
@@ -37,12 +35,12 @@ def predict(
         ),
     ] = "eager",
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Samples a member runs at once; by default 1024, on a CPU 64 images.")
+        int | None, typer.Option(min=1, help="Samples a member runs at once; by default 1024, or 64 images on a CPU.")
     ] = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Predict for files: one line a sample, with the class, its probability and the members it took.
+    """Predict for files: one line per sample, with the class, its probability and how many members ran.
 
     With --out, answers are kept chunk by chunk in a folder beside the file until all are there: a call that was
     interrupted goes on from there with --resume.
@@ -59,7 +57,7 @@ def predict(
 
     with speaking(json) as output:
         if resume and out is None:
-            raise OptionError("--resume goes on with a file: name it with --out")
+            raise OptionError("--resume continues a file: name it with --out")
         if out is not None:
             check_writable(out)
         kind = pick_format(format, out)

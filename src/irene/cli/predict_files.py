@@ -23,7 +23,7 @@ def pick_format(asked: str | None, out: Path | None) -> Format:
     if asked is None and out is not None:
         if out.suffix.lower() not in _ENDINGS:
             raise OptionError(
-                f"{out} ends in none of {', '.join(_ENDINGS)}: rename it, or say what to write by --format"
+                f"{out} ends in none of {', '.join(_ENDINGS)}: rename it, or set the format with --format"
             )
         return _ENDINGS[out.suffix.lower()]
     known: tuple[Format, ...] = get_args(Format)
@@ -31,14 +31,14 @@ def pick_format(asked: str | None, out: Path | None) -> Format:
     if kind is None:
         raise OptionError(f"--format must be csv, jsonl or parquet, got {asked!r}")
     if kind == "parquet" and out is None:
-        raise OptionError("parquet is no text for a terminal or a pipe: name a file with --out")
+        raise OptionError("parquet is not text for a terminal or a pipe: name a file with --out")
     return kind
 
 
 def check_apart(out: Path, files: Iterable[Path]) -> None:
     """Refuse to write answers over what they are answers for."""
     if out.exists() and any(out.samefile(file) for file in files):
-        raise OptionError(f"{out} is one of the files to read, and answers would take its place: give another --out")
+        raise OptionError(f"{out} is one of the files to read, and answers would replace it: give another --out")
 
 
 def encode(records: Sequence[Record], kind: Format, *, first: bool) -> bytes:

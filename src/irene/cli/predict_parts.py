@@ -88,13 +88,17 @@ class Parts:
             _record(self.folder, self.done)
             return
         if not self._resume:
-            raise OptionError(f"{self.folder} holds answers of an interrupted call: go on with --resume, or remove it")
+            raise OptionError(
+                f"{self.folder} holds answers of an interrupted call: continue with --resume, or remove it"
+            )
         if done.asked != self.done.asked:
             raise OptionError(
-                f"{self.folder} was begun with another run, other files or other options: use the same, or remove it"
+                f"{self.folder} was started with another run, other files or other options: use the same, or remove it"
             )
         if self._read.first(done.files) != done.read:
-            raise OptionError(f"{self.folder} holds answers for files that have changed since: remove it to begin anew")
+            raise OptionError(
+                f"{self.folder} holds answers for files that have changed since: remove it to start again"
+            )
         self.done = done
 
     @property

@@ -17,7 +17,7 @@ def report(
     split: Annotated[str, typer.Option(help="Which of the runs' samples: test or heldout.")] = "test",
     json: Json = False,
 ) -> None:
-    """Write one HTML file that compares runs, with pictures, and needs nothing else to be read."""
+    """Write one self-contained HTML file that compares runs, with pictures."""
     from irene.evaluation.report import write_report
     from irene.run import Run
 

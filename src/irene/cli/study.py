@@ -58,7 +58,9 @@ def study(
     device: Device = "auto",
     out: Annotated[
         Path | None,
-        typer.Option(help="Where runs go, runs/DATA by default, and below it studies/; for runs that exist, studies/."),
+        typer.Option(
+            help="Folder for runs, runs/DATA by default, with results in studies/ below; for existing runs, studies/."
+        ),
     ] = None,
     epochs: Epochs = None,
     batch_size: BatchSize = None,
@@ -69,7 +71,7 @@ def study(
     ray: Ray = False,
     json: Json = False,
 ) -> None:
-    """Answer a question about ensembles with data and a picture, from runs that exist or are trained now.
+    """Reproduce a figure of the paper as data and a picture, from existing runs or by training them now.
 
     Writes STUDY.json, STUDY.svg and STUDY.png. members: accuracy against the number of members, and how many each
     sample needs. pareto: accuracy against cost. size: utility against the number of members. ablation: IRENE without

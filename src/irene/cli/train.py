@@ -57,14 +57,15 @@ def train(
     seed: Annotated[
         int,
         typer.Option(
-            help="Decides first weights, the order of samples, and who is held out.", rich_help_panel=ENSEMBLE
+            help="Random seed of the initial weights, the order of samples, and which are held out.",
+            rich_help_panel=ENSEMBLE,
         ),
     ] = 0,
     device: Device = "auto",
     out: Annotated[
         Path | None, typer.Option(help="The run directory to write; runs/METHOD-DATA-seedN by default.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the interrupted run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in --out.")] = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write scalars for TensorBoard into the run.")
     ] = False,
@@ -73,24 +74,24 @@ def train(
         int | None, typer.Option(help="Passes over the training samples; 20 by default.", rich_help_panel=LOOP)
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Samples a step, over all processes; 128 by default.", rich_help_panel=LOOP)
+        int | None, typer.Option(help="Samples per step, over all processes; 128 by default.", rich_help_panel=LOOP)
     ] = None,
     optimizer: Annotated[str | None, typer.Option(help="sgd (default) or adam.", rich_help_panel=LOOP)] = None,
     lr: Annotated[
         float | None, typer.Option(help="Learning rate: 0.1 for sgd, 0.001 for adam by default.", rich_help_panel=LOOP)
     ] = None,
     weight_decay: Annotated[
-        float | None, typer.Option(help="Of the optimizer; 0.0005 by default.", rich_help_panel=LOOP)
+        float | None, typer.Option(help="Weight decay of the optimizer; 0.0005 by default.", rich_help_panel=LOOP)
     ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(
-            help="Of the learning rate: onecycle (default), multistep, cosine, constant or triangle.",
+            help="Schedule of the learning rate: onecycle (default), multistep, cosine, constant or triangle.",
             rich_help_panel=LOOP,
         ),
     ] = None,
     clip: Annotated[
-        float | None, typer.Option(help="The largest norm a gradient may have; any by default.", rich_help_panel=LOOP)
+        float | None, typer.Option(help="Clip gradients to this norm; no clipping by default.", rich_help_panel=LOOP)
     ] = None,
     precision: Annotated[
         str | None, typer.Option(help="auto (default: bf16 on a GPU), fp32 or bf16.", rich_help_panel=LOOP)
@@ -102,13 +103,13 @@ def train(
         str | None,
         typer.Option(
             metavar="NUMBER",
-            help="irene: the mean cost of a sample to reach: 1.3 (default), or 250M with --cost-unit flops.",
+            help="irene: the mean cost of a sample to aim for: 1.3 (default), or 250M with --cost-unit flops.",
             rich_help_panel=METHOD,
         ),
     ] = None,
     cost_unit: Annotated[
         str | None,
-        typer.Option(help="irene: what --cost counts: members (default), flops or ms.", rich_help_panel=METHOD),
+        typer.Option(help="irene: the unit of --cost: members (default), flops or ms.", rich_help_panel=METHOD),
     ] = None,
     recipe: Annotated[
         str | None,
@@ -119,21 +120,23 @@ def train(
     selector_data: Annotated[
         str | None,
         typer.Option(
-            help="irene: what the selector learns from: slice (default), the held-out samples, or folds, the training "
-            "samples as seen by further models that were trained without them.",
+            help="irene: what the selector (which decides when to stop) learns from: slice (default), the held-out "
+            "samples, or folds, out-of-fold predictions for the training samples.",
             rich_help_panel=METHOD,
         ),
     ] = None,
     folds: Annotated[
         int | None,
-        typer.Option(help="irene: how many, with --selector-data folds; 2 by default.", rich_help_panel=METHOD),
+        typer.Option(
+            help="irene: the number of folds, with --selector-data folds; 2 by default.", rich_help_panel=METHOD
+        ),
     ] = None,
     features: Annotated[
         str | None,
         typer.Option(
             metavar="A,B",
-            help="irene: what the selector sees, of kl, top1, margin, entropy and agreement, or for values of "
-            "head_spread, running_spread and shift; all by default.",
+            help="irene: inputs of the selector: some of kl, top1, margin, entropy and agreement or, for regression, "
+            "of head_spread, running_spread and shift; all by default.",
             rich_help_panel=METHOD,
         ),
     ] = None,
@@ -147,7 +150,7 @@ def train(
         list[str] | None,
         typer.Option(
             metavar="PART",
-            help="irene: leave ensemble, cost, rank, discrepancy, joint or selector out; repeat it for several.",
+            help="irene: leave ensemble, cost, rank, discrepancy, joint or selector out; repeatable.",
             rich_help_panel=METHOD,
         ),
     ] = None,
@@ -173,13 +176,13 @@ def train(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any other option of the method, by its name in `irene methods --json`; repeat it for several.",
+            help="Any other option of the method, by its name in `irene methods --json`; repeatable.",
             rich_help_panel=METHOD,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Train an ensemble by METHOD on --data, and leave a run directory for the other verbs.
+    """Train an ensemble by METHOD on --data, and write a run directory for the other commands.
 
     Under torchrun the processes train together: torchrun --nproc-per-node 2 -m irene train ...
     """

@@ -75,7 +75,7 @@ def run_training(
                 checkpoint_seconds=checkpoint_seconds,
             )
         except KeyboardInterrupt:
-            words = f"go on with the same command and --resume --out {shlex.quote(str(out))}"
+            words = f"continue with the same command and --resume --out {shlex.quote(str(out))}"
             say(console, words)
             raise
     if leads() and "command" not in run.manifest:

@@ -33,14 +33,14 @@ def tune(
     root: Root = None,
     size: Size = None,
     heldout: Heldout = None,
-    trials: Annotated[int, typer.Option(help="How many settings are tried in all.", rich_help_panel=SEARCH)] = 24,
-    workers: Annotated[int, typer.Option(help="Trials side by side, a process each.", rich_help_panel=SEARCH)] = 1,
+    trials: Annotated[int, typer.Option(help="How many settings to try in all.", rich_help_panel=SEARCH)] = 24,
+    workers: Annotated[int, typer.Option(help="Trials run in parallel, one process each.", rich_help_panel=SEARCH)] = 1,
     validation: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE|COUNT",
-            help="Training samples to judge trials by, which nothing is fitted on; by default a fifth, or a tenth of "
-            "10,000 and more, at most 5,000.",
+            help="Training samples to evaluate trials on, which nothing is fitted on; by default a fifth, or from "
+            "10,000 samples on a tenth, at most 5,000.",
             rich_help_panel=SEARCH,
         ),
     ] = None,
@@ -49,17 +49,19 @@ def tune(
     ] = None,
     backbone: Backbone = None,
     backbones: Backbones = None,
-    seed: Annotated[int, typer.Option(help="Of the search and of every trial.", rich_help_panel=ENSEMBLE)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Random seed of the search and of every trial.", rich_help_panel=ENSEMBLE)
+    ] = 0,
     cost: Annotated[
         str | None,
         typer.Option(
             metavar="NUMBER",
-            help="The mean cost of a sample to train for and to judge at; 1.3 by default.",
+            help="The mean cost of a sample to train for and to evaluate at; 1.3 by default.",
             rich_help_panel=ENSEMBLE,
         ),
     ] = None,
     cost_unit: Annotated[
-        str | None, typer.Option(help="What --cost counts: members (default), flops or ms.", rich_help_panel=ENSEMBLE)
+        str | None, typer.Option(help="The unit of --cost: members (default), flops or ms.", rich_help_panel=ENSEMBLE)
     ] = None,
     recipe: Annotated[
         str | None,
@@ -70,7 +72,7 @@ def tune(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any other option of irene, by its name in `irene methods --json`; repeat it for several.",
+            help="Any other option of irene, by its name in `irene methods --json`; repeatable.",
             rich_help_panel=ENSEMBLE,
         ),
     ] = None,
@@ -78,13 +80,13 @@ def tune(
         int | None, typer.Option(help="Passes over the training samples; 20 by default.", rich_help_panel=LOOP)
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Samples a step; 128 by default.", rich_help_panel=LOOP)
+        int | None, typer.Option(help="Samples per step; 128 by default.", rich_help_panel=LOOP)
     ] = None,
     optimizer: Annotated[str | None, typer.Option(help="sgd (default) or adam.", rich_help_panel=LOOP)] = None,
     lr: Annotated[
         float | None, typer.Option(help="Learning rate: 0.1 for sgd, 0.001 for adam by default.", rich_help_panel=LOOP)
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder the search is kept in; one that is there goes on.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the search; an existing search is continued.")] = Path(
         "runs/tune"
     ),
     device: Device = "auto",
@@ -92,9 +94,9 @@ def tune(
 ) -> None:
     """Search for good hyper-parameters of irene: the selector's learning rate, its decay, the weights of the losses.
 
-    The space is the paper's Table 3. Trials are judged by their accuracy at the asked mean cost on samples cut off the
-    training set, which nothing was fitted on; the test samples are not looked at. The same command goes on with a
-    search that was interrupted.
+    The space is the paper's Table 3. Trials are compared by their accuracy at the requested mean cost, on samples cut
+    off the training set that nothing was fitted on; test samples are not used. Repeat the command to continue an
+    interrupted search.
     """
     from irene.cli.loading import Reading
     from irene.cli.training import Flags

@@ -46,14 +46,14 @@ def _images_below(folder: Path, around: frozenset[tuple[int, int]]) -> Iterator[
             found = [(folder / entry.name, entry.is_dir(), entry.is_file()) for entry in entries]
     except OSError as error:
         where = error.filename or folder
-        raise DataError(f"{where} cannot be read ({error.strerror}): change who may, or take it away") from error
+        raise DataError(f"{where} cannot be read ({error.strerror}): change its permissions, or remove it") from error
     for path, is_folder, is_file in found:
         if is_folder:
             yield from _images_below(path, around | {here})
         elif is_file and is_image(path):
             yield path
         elif path.is_symlink() and not path.exists() and (is_image(path) or not path.suffix):
-            raise DataError(f"{path} is a link to nothing: mend or remove it")
+            raise DataError(f"{path} is a broken link: repair or remove it")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 class _ArrayUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ALLOWED:
-            raise DataError(f"it asks for {module}.{name}, which a data file has no need of")
+            raise DataError(f"it asks for {module}.{name}, which a data file does not need")
         return _ALLOWED[module, name]
 
 

@@ -222,7 +222,7 @@ def _existing_run(path: Path, about: dict[str, Any], resume: bool) -> Run | None
         check_free(path)
         return None
     if not resume:
-        raise RunError(f"{path}: exists already; give another folder (--out), or go on with it (--resume)")
+        raise RunError(f"{path}: exists already; give another folder (--out), or continue it (--resume)")
     run = Run.open(path, unfinished=True)
     _check_same(run, about)
     return run
@@ -248,8 +248,8 @@ def _check_same(run: Run, about: dict[str, Any]) -> None:
         if begun != asked:
             name, begun, asked = first_difference(key, begun, asked)
             raise RunError(
-                f"{run.path}: was begun with {name} {begun}, and {asked} was asked for; "
-                "resume with the options it was begun with, or train into another folder (--out)"
+                f"{run.path}: was started with {name} {begun}, and {asked} was asked for; "
+                "resume with the options it was started with, or train into another folder (--out)"
             )
 
 

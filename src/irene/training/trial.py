@@ -179,7 +179,7 @@ def search_for(
     options, train = options or TuneOptions(), train or TrainOptions()
     cut = split(data, heldout=options.validation, seed=derive_seed(train.seed, "tune"))
     if not len(cut.heldout):
-        raise OptionError("the search needs samples to judge by: give --validation above 0")
+        raise OptionError("the search needs samples to evaluate trials on: give --validation above 0")
     return Search(
         data=replace(data, train=cut.train, test=cut.heldout),
         out=Path(out),

@@ -85,8 +85,8 @@ def take_up(search: Search) -> int:
     elif about != search.about():
         name, begun_with, asked = first_difference("search", about, search.about())
         raise RunError(
-            f"{search.out}: was begun with {name.removeprefix('search.')} {begun_with}, and {asked} was asked for; "
-            "go on with the same, or give another --out"
+            f"{search.out}: was started with {name.removeprefix('search.')} {begun_with}, and {asked} was asked for; "
+            "continue with the same, or give another --out"
         )
     for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):  # by a process that is no more
         study.tell(trial.number, state=states.FAIL)
@@ -133,7 +133,7 @@ def _alone(folder: Path) -> Iterator[None]:
     """Lock the folder: two searches in it would take each other's trials for interrupted ones."""
     with locked(folder / "lock") as ours:
         if not ours:
-            raise RunError(f"{folder}: is being searched already; use --workers for processes side by side")
+            raise RunError(f"{folder}: is being searched already; use --workers for parallel processes")
         yield
 
 
@@ -160,7 +160,7 @@ def _side_by_side(search: Search, trials: int, workers: int, console: Console | 
                     error = pipe.recv()
                 except EOFError:
                     raise TrainingError(
-                        "a worker process was killed; the same command goes on with the search"
+                        "a worker process was killed; repeat the command to continue the search"
                     ) from None
                 if error is not None:
                     raise error

@@ -19,7 +19,7 @@ HIGH, LOW = 0.5, 0.001  # learning rates between which a cycle moves, as shares 
 
 def check_later(later: str) -> None:
     if later not in get_args(Later):
-        raise OptionError(f"later members begin anew or go-on, got {later!r}")
+        raise OptionError(f"later must be anew or go-on, got {later!r}")
 
 
 def check_alike(backbones: Sequence[str], method: str) -> None:

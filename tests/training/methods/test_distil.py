@@ -178,7 +178,7 @@ def test_those_who_have_gone_on_teach(trainer: Trainer, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("own", "wrong"),
     [
-        ({"later": "again"}, "later members begin anew or go-on, got 'again'"),
+        ({"later": "again"}, "later must be anew or go-on, got 'again'"),
         ({"later": "go-on", "teachers": "there"}, "leave out later or teachers, got there"),
     ],
 )

@@ -209,7 +209,7 @@ def test_table_of_values_stops_where_the_noise_is_low(tmp_path: Path) -> None:
         ({"selector_decay": -1.0}, "learning rate and its decay must be above 0, got 0.01 and -1$"),
         ({"recipe": "paper", "selector_data": "folds"}, "the selector learns with the members"),
         ({"recipe": "paper", "without": ("joint",)}, "use the recipe irene for folds or for a selector fitted after"),
-        ({"later": "again"}, "later members begin anew or go-on, got 'again'"),
+        ({"later": "again"}, "later must be anew or go-on, got 'again'"),
         ({"later": "go-on", "recipe": "paper"}, "use the recipe irene and selector data slice"),
         ({"later": "go-on", "selector_data": "folds"}, "use the recipe irene and selector data slice"),
     ],

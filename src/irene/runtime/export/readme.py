@@ -10,8 +10,8 @@ _PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino", "pt2": "torch"}
 _PAGE = """\
 # {method} on {data}: {count} members in {runtime}, {precision}
 
-A cascade that irene exported: each sample runs through as few members as it needs. `pip install numpy {package}` is all
-that is wanted, neither irene nor the code that trained the members. Run this in the folder:
+A cascade that irene exported: each sample runs through as few members as it needs. It requires only
+`pip install numpy {package}`, neither irene nor the code that trained the members. Run this in the folder:
 
 ```python
 {batch}
@@ -19,9 +19,10 @@ answer = cascade.predict(batch)
 {show}
 ```
 
-`answer.outputs` holds {outputs}, `answer.members_used` how many members each sample took. `answer.failed` tells the
+`answer.outputs` holds {outputs}, `answer.members_used` how many members ran for each sample. `answer.failed` marks the
 samples for which a member gave NaN or infinity: they have no answer{no_label}.
-From elsewhere, put the folder on the Python path (`PYTHONPATH`): `load()` finds its files beside `load_irene.py`.
+To run it from elsewhere, put the folder on the Python path (`PYTHONPATH`): `load()` finds its files beside
+`load_irene.py`.
 
 {points}
 """
@@ -30,7 +31,7 @@ import numpy as np
 from load_irene import load
 
 cascade = load()
-batch = np.zeros({shape}, np.float32)  # your samples, as raw as those it was trained on"""
+batch = np.zeros({shape}, np.float32)  # your samples, raw like those of training"""
 _TABLE = """\
 from load_irene import load
 from table_irene import encode
@@ -44,9 +45,9 @@ _VALUES = """\
 for values, used in zip(answer.outputs, answer.members_used):
     print(values, used)"""
 _POINTS = """\
-`load()` works at the first of these operating points, `load(point=NAME)` or `cascade.at(NAME)` at another:
+`load()` uses the first of these operating points, `load(point=NAME)` or `cascade.at(NAME)` another:
 
-| point | its policy, what was asked of it, and what to expect |
+| point | its policy, what was requested, and what to expect |
 |---|---|
 """
 _TIMES = " (times are those of the members in torch, in float32)"

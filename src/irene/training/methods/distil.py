@@ -56,7 +56,7 @@ class DistilOptions:
         check_later(self.later)
         if self.later == "go-on" and self.teachers is not None:
             raise OptionError(
-                f"teachers of another run are trained already, so none goes on: leave out later or teachers, got "
+                f"teachers of another run are trained already, so they cannot go on: leave out later or teachers, got "
                 f"{self.teachers}"
             )
         if self.taught_epochs is not None and self.taught_epochs < 1:

@@ -19,9 +19,9 @@ import pytest
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset
 
-from irene.data import Augment, Batch, Loader, Samples, folder, from_arrays, from_datasets
+from irene.data import Augment, Batch, Loader, Samples, folder, from_arrays, from_datasets, readers
 from irene.data.folder import from_folder
 from irene.data.readers import check_readers
 from irene.errors import DataError, OptionError
@@ -115,8 +115,8 @@ def test_batches_are_the_same_for_any_number_of_readers(world: int) -> None:
     }
     for epoch in (0, 3):
         expected = list(batches(samples, epoch, **options))
-        for readers in (1, 3):
-            found = list(batches(samples, epoch, readers=readers, **options))
+        for count in (1, 3):
+            found = list(batches(samples, epoch, readers=count, **options))
             assert len(found) == 7
             for one, other in zip(expected, found, strict=True):
                 for name in ("inputs", "targets", "ids", "index"):
@@ -126,8 +126,8 @@ def test_batches_are_the_same_for_any_number_of_readers(world: int) -> None:
 
 
 @pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("readers", [0, 2])
-def test_whoever_asks_keeps_chance_and_threads(readers: int) -> None:
+@pytest.mark.parametrize("count", [0, 2])
+def test_whoever_asks_keeps_chance_and_threads(count: int) -> None:
     samples = from_datasets(Drawn(), test_fraction=0).train
     torch.manual_seed(1)
     np.random.seed(1)
@@ -136,14 +136,14 @@ def test_whoever_asks_keeps_chance_and_threads(readers: int) -> None:
     torch.manual_seed(1)
     np.random.seed(1)
     random.seed(1)
-    list(batches(samples, readers=readers))
+    list(batches(samples, readers=count))
     assert (torch.rand(1).item(), np.random.rand(), random.random(), torch.get_num_threads()) == expected
 
 
 def test_readers_read_and_nobody_else() -> None:
-    readers = {int(value) for batch in batches(doing(), readers=2) for value in batch.inputs}
-    assert len(readers) == 2
-    assert HERE not in readers
+    found = {int(value) for batch in batches(doing(), readers=2) for value in batch.inputs}
+    assert len(found) == 2
+    assert HERE not in found
 
 
 def test_readers_end_with_what_they_are_for() -> None:
@@ -154,9 +154,9 @@ def test_readers_end_with_what_they_are_for() -> None:
     assert not multiprocessing.active_children()
 
 
-@pytest.mark.parametrize("readers", [0, 2])
-def test_an_error_is_that_of_the_dataset(readers: int) -> None:
-    begun = batches(doing(fail), readers=readers)
+@pytest.mark.parametrize("count", [0, 2])
+def test_an_error_is_that_of_the_dataset(count: int) -> None:
+    begun = batches(doing(fail), readers=count)
     assert len(next(begun)) == 4
     with pytest.raises(OddError, match=r"^nothing at 7$") as caught:
         next(begun)
@@ -183,9 +183,9 @@ def test_a_broken_image_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path.write_bytes(path.read_bytes()[:600])
     samples = from_folder(tmp_path, test_fraction=0).train
     said = []
-    for readers in (0, 2):
+    for count in (0, 2):
         with pytest.raises(DataError, match=r"11\.png cannot be read as an image") as caught:
-            list(batches(samples, readers=readers))
+            list(batches(samples, readers=count))
         said.append(str(caught.value))
     assert said[0] == said[1]
     assert "\n" not in said[0]
@@ -202,6 +202,19 @@ def test_ctrl_c_while_waiting_ends_the_readers() -> None:
     assert not multiprocessing.active_children(), f"none waits for {caught} to be forgotten"
 
 
+def test_ctrl_c_while_readers_start_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(DataLoader[Any]):
+        def __iter__(self) -> Any:
+            os.kill(HERE, signal.SIGINT)
+            return super().__iter__()
+
+    monkeypatch.setattr(readers, "DataLoader", Interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        list(batches(doing(), readers=2))
+    assert not multiprocessing.active_children(), f"none waits for {caught} to be forgotten"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 SLEEPING = """
 import time, torch
 from irene.data import Loader, from_datasets
@@ -214,7 +227,7 @@ class Asleep(torch.utils.data.Dataset):
     def __getitem__(self, index):
         if not self.awake:
             print("reading", flush=True)
-            time.sleep(3600)
+            time.sleep(200)
         return torch.zeros(1), index % 2
 
 samples = from_datasets(Asleep(), test_fraction=0).train
@@ -230,7 +243,7 @@ def test_no_reader_outlives_a_killed_process(how: signal.Signals) -> None:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["reading\n"] * 2
         process.send_signal(how)
-        process.communicate(timeout=120)  # until the last reader is gone: they have stdout, too
+        process.communicate(timeout=60)  # until the last reader is gone: they have stdout, too
     finally:
         process.kill()
     assert process.returncode == -how

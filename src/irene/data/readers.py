@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -63,7 +65,7 @@ class _Batches(Dataset[Tensor | str]):
 def _start(dataset: _Batches, batches: Sequence[Sequence[int]], readers: int) -> Any:
     if multiprocessing.current_process().daemon:
         raise OptionError("readers cannot be started by a process that is a worker itself: leave readers out")
-    with _failing_in_one_line(), warnings.catch_warnings():
+    with _failing_in_one_line(), _interrupted_later(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create")  # more than cores: files may be far away
         warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # of every such fork, by Python 3.12
         loader = DataLoader(
@@ -75,6 +77,23 @@ def _start(dataset: _Batches, batches: Sequence[Sequence[int]], readers: int) ->
             generator=torch.Generator(),  # else a seed that nobody uses would be drawn from the caller's
         )
         return iter(loader)
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Let Ctrl-C wait: in the middle of a fork it would be lost here, and end readers that do not ignore it yet."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield  # nobody else may change what it does
+        return
+    pressed = []
+    signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -122,8 +123,11 @@ def test_nobody_is_left_after_control_c(photos: Path, tmp_path: Path) -> None:
     )
     try:
         metrics = tmp_path / "run" / "metrics.jsonl"
+        deadline = time.monotonic() + 120
         while not (metrics.exists() and metrics.read_text()):
             assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline, "the training got nowhere"
+            time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to the readers too
         said = process.communicate(timeout=60)[1]  # until the last reader is gone: they have stderr, too
     finally:

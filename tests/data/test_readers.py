@@ -125,6 +125,16 @@ def test_batches_are_the_same_for_any_number_of_readers(world: int) -> None:
         assert all(not torch.equal(one, other) for one, other in pairwise(drawn)), "no two draw the same"
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_readers_are_forked_beside_a_gpu() -> None:
+    samples = from_datasets(Drawn(), test_fraction=0).train
+    torch.zeros(1, device="cuda")
+    expected = list(batches(samples))
+    for one, other in zip(expected, batches(samples, device="cuda", readers=2), strict=True):
+        assert other.inputs.is_cuda
+        assert torch.equal(one.inputs, other.inputs.cpu())
+
+
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("count", [0, 2])
 def test_whoever_asks_keeps_chance_and_threads(count: int) -> None:

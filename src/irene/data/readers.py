@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -112,3 +113,4 @@ def _failing_in_one_line() -> Iterator[None]:
 
 def _begin(_: int) -> None:
     end_with_parent()
+    sys.excepthook = lambda *_: None  # of the thread that hands a batch over, where Ctrl-C cut that short

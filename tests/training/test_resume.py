@@ -46,9 +46,10 @@ def lines(out: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def kill_after(out: Path, epochs: int) -> None:
+def kill_after(out: Path, epochs: int, script: str = TRAIN, *more: str) -> None:
     """Train in a process of its own, and kill it with no warning once it has written that many lines."""
-    process = subprocess.Popen([sys.executable, "-c", TRAIN, str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = [sys.executable, "-c", script, str(out), *more]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
     try:
         while len(lines(out)) < epochs:
@@ -184,3 +185,46 @@ def test_resume_of_nothing_begins(tmp_path: Path) -> None:
     options = TrainOptions(members=1, backbones=("mlp",), device="cpu")
     loop = LoopOptions(epochs=1, batch_size=64)
     assert train("single", "digits", tmp_path / "run", options=options, loop=loop, resume=True).finished
+
+
+LAZILY = f"""
+import sys
+from torch.utils.data import Dataset
+import torch
+from irene.data import from_datasets
+from irene.training.options import LoopOptions, OptimizerOptions
+from irene.training.train import TrainOptions, train
+
+class Noisy(Dataset):
+    targets = [index % 2 for index in range(160)]
+    def __len__(self):
+        return 160
+    def __getitem__(self, index):
+        return torch.randn(4) + index % 2, index % 2
+
+torch.set_num_threads(1)
+train("average", from_datasets(Noisy()), sys.argv[1],
+      options=TrainOptions(members=2, backbones=("mlp",), device="cpu", readers=int(sys.argv[2])),
+      loop=LoopOptions(epochs={EPOCHS}, batch_size=16, optimizer=OptimizerOptions(lr=0.1)),
+      resume=True, checkpoint_seconds=0)
+"""
+
+
+def test_killed_with_readers_and_resumed_with_others_equals_uninterrupted(tmp_path: Path) -> None:
+    def train_lazily(out: Path, readers: int) -> Run:
+        subprocess.run([sys.executable, "-c", LAZILY, str(out), str(readers)], check=True, timeout=120)
+        return Run.open(out)
+
+    whole = train_lazily(tmp_path / "whole", 0)
+    out = tmp_path / "killed"
+    kill_after(out, 2, LAZILY, "2")
+    kill_after(out, EPOCHS + 2, LAZILY, "1")
+    resumed = train_lazily(out, 2)
+
+    assert resumed.manifest["options"] == whole.manifest["options"]
+    one, other = ([entry["sha256"] for entry in run.manifest["members"]] for run in (whole, resumed))
+    assert one == other
+    for split in ("heldout", "test"):
+        assert torch.equal(whole.bank(split).outputs, resumed.bank(split).outputs)
+    losses = [[json.loads(line)["loss"] for line in lines(path)] for path in (tmp_path / "whole", out)]
+    assert losses[0] == losses[1]

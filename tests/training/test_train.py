@@ -151,6 +151,12 @@ def test_a_run_begun_by_a_version_with_fewer_options_is_told_apart(tmp_path: Pat
         train("single", blobs, tmp_path / "run", options=ON_CPU, loop=LOOP, resume=True)
 
 
+def test_readers_without_anything_to_read_are_refused_before_anything_is_written(tmp_path: Path, blobs: Data) -> None:
+    with pytest.raises(OptionError, match="readers read what does not fit in memory, and blobs is in memory"):
+        train("single", blobs, tmp_path / "run", options=TrainOptions(readers=2, device="cpu"), loop=LOOP)
+    assert not list(tmp_path.iterdir())
+
+
 def test_options_that_cannot_work_are_refused() -> None:
     with pytest.raises(OptionError, match="at least one member, got 0"):
         TrainOptions(members=0)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from irene.cli.output import speaking
-from irene.cli.params import Device, Json, Root, RunFolder, Source, Target, TaskName
+from irene.cli.params import Device, Json, Readers, Root, RunFolder, Source, Target, TaskName
 
 ASKED = "What to ask for (exactly one)"
 
@@ -83,6 +83,7 @@ def calibrate(
     target: Target = None,
     task: TaskName = None,
     root: Root = None,
+    readers: Readers = 0,
     seed: Annotated[
         int, typer.Option(help="Random seed of folds, and of the samples that a promise is made with.")
     ] = 0,
@@ -113,7 +114,7 @@ def calibrate(
             confidence=amounts.share(confidence, "--confidence", large=True) or 0.0,
             guaranteed=guaranteed,
         )
-        run, reading = Run.open(folder), Reading(target=target, task=task, root=root)
+        run, reading = Run.open(folder), Reading(target=target, task=task, root=root, readers=readers)
         bank = bank_for(run, data, reading, device=device, warn=output.warn)
         if wish.p99 is not None:
             with output.console.status("timing members, one sample at a time"):

@@ -38,7 +38,8 @@ def bank_for(run: Run, spec: str | None, how: Reading, *, device: str, warn: Cal
     data = load_for(run, spec, how, warn=warn)
     if run.method not in IMPORTED and data.fingerprint == run.manifest["data"]["fingerprint"]:
         raise DataError(f"the members were trained on {spec}: leave --data out to calibrate on its held-out samples")
-    return bank_of(cascade, data.train, where, about={"split": "train", "fingerprint": data.fingerprint})
+    about = {"split": "train", "fingerprint": data.fingerprint}
+    return bank_of(cascade, data.train, where, about=about, readers=how.readers)
 
 
 def timed(run: Run, bank: Bank, device: str) -> Bank:

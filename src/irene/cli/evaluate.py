@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from irene.cli.output import speaking
-from irene.cli.params import Device, Json, Point, Root, RunFolder, Source, Target, TaskName
+from irene.cli.params import Device, Json, Point, Readers, Root, RunFolder, Source, Target, TaskName
 
 
 def evaluate(
@@ -20,6 +20,7 @@ def evaluate(
     target: Target = None,
     task: TaskName = None,
     root: Root = None,
+    readers: Readers = 0,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
@@ -38,7 +39,7 @@ def evaluate(
     from irene.run import Run
 
     with speaking(json) as output:
-        run, reading = Run.open(folder), Reading(target=target, task=task, root=root)
+        run, reading = Run.open(folder), Reading(target=target, task=task, root=root, readers=readers)
         value: dict[str, Any] = {"run": str(folder), "method": run.method, "task": run.task}
         if data is None:
             reading.refuse_alone()
@@ -51,7 +52,9 @@ def evaluate(
             if split not in (None, "test"):
                 raise OptionError(f"with --data, --split can only be test: leave out --split {split}")
             loaded = load_for(run, data, reading, warn=output.warn)
-            judged = evaluation.evaluate_on(run, loaded, pick_device(device), point=point, test_only=split is not None)
+            judged = evaluation.evaluate_on(
+                run, loaded, pick_device(device), point=point, test_only=split is not None, readers=readers
+            )
             name, split, samples, shown = loaded.name, judged.split, judged.samples, judged.figures
         value |= {"data": name, "split": split, "samples": samples, split: shown}
         if point is not None:

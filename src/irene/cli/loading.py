@@ -9,6 +9,7 @@ from typing import Any
 
 from irene.data import Data, load
 from irene.data.like import Like
+from irene.data.readers import check_readers
 from irene.errors import OptionError
 from irene.evaluation.banks import as_run_expects, like_training
 from irene.run import Run
@@ -16,17 +17,18 @@ from irene.run import Run
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How data is to be read: the flags --target, --task, --root and --size."""
+    """How data is to be read: the flags --target, --task, --root, --size and --readers."""
 
     target: str | None = None
     task: str | None = None
     root: Path | None = None
     size: int | None = None
+    readers: int = 0
 
     def refuse_alone(self) -> None:
         """Refuse these flags where no data is named."""
         if self != Reading():
-            raise OptionError("--target, --task and --root say how to read --data: give it too")
+            raise OptionError("--target, --task, --root and --readers say how to read --data: give it too")
 
 
 def load_data(spec: str, how: Reading, *, like: Like | None = None) -> Data:
@@ -36,7 +38,9 @@ def load_data(spec: str, how: Reading, *, like: Like | None = None) -> Data:
     of different seeds are about the same test samples.
     """
     given: dict[str, Any] = {"task": how.task}  # `load` says what a task may be
-    return load(spec, target=how.target, root=how.root, size=how.size, like=like, **given)
+    data = load(spec, target=how.target, root=how.root, size=how.size, like=like, **given)
+    check_readers(how.readers, data)
+    return data
 
 
 def load_for(run: Run, spec: str, how: Reading, *, warn: Callable[[str], None]) -> Data:

@@ -69,6 +69,15 @@ Size = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+Readers = Annotated[
+    int,
+    typer.Option(
+        metavar="COUNT",
+        help="Processes that read the images of a folder which does not fit in memory; 0 is this one alone. Results "
+        "are the same.",
+        rich_help_panel=DATA,
+    ),
+]
 Heldout = Annotated[
     str | None,
     typer.Option(

@@ -16,6 +16,7 @@ from irene.cli.params import (
     Device,
     Heldout,
     Json,
+    Readers,
     Root,
     Size,
     Source,
@@ -48,6 +49,7 @@ def train(
     task: TaskName = None,
     root: Root = None,
     size: Size = None,
+    readers: Readers = 0,
     heldout: Heldout = None,
     members: Annotated[
         int | None, typer.Option(help="How many members; 3 by default.", rich_help_panel=ENSEMBLE)
@@ -192,7 +194,7 @@ def train(
     flags = Flags(
         method=method,
         data=data,
-        reading=Reading(target=target, task=task, root=root, size=size),
+        reading=Reading(target=target, task=task, root=root, size=size, readers=readers),
         heldout=heldout,
         members=members,
         backbone=backbone,

@@ -109,7 +109,7 @@ def loop_options(flags: Flags, own: Any) -> LoopOptions:
 
 
 def train_options(method: Method, flags: Flags) -> TrainOptions:
-    """What is trained: members, backbones, seed and device."""
+    """What is trained and where: members, backbones, seed, device and readers."""
     named = given_options.backbones(flags.backbone, flags.backbones)
     if method.members is not None and flags.members not in (None, method.members):
         raise OptionError(f"{method.name} always has {method.members} member, got --members {flags.members}")
@@ -124,6 +124,7 @@ def train_options(method: Method, flags: Flags) -> TrainOptions:
         heldout=given_options.share_or_count(flags.heldout),
         seed=flags.seed,
         device=flags.device,
+        readers=flags.reading.readers,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -55,20 +57,18 @@ class LazyInputs:
     def read(self, indices: Sequence[int], seed: int = 0) -> Tensor:
         """The inputs at these indices as one tensor.
 
-        Each sample is read with torch's CPU generator seeded by (seed, sample), so that random transforms
-        draw the same whichever process reads the sample, and the caller's generator is left as it was.
+        Each sample is read by one thread, with the generators of torch (on the CPU), numpy and Python seeded by
+        (seed, sample), so that it is the same to the bit whichever process reads it. The caller's generators are
+        left as they were.
         """
         if not indices:
             return torch.zeros((0, *self.shape), dtype=self.dtype)
-        state = torch.get_rng_state()
-        try:
+        with _restored():
+            torch.set_num_threads(1)  # sums over large tensors depend on it, and a DataLoader's workers have one
             return torch.stack([self._read_one(int(self.positions[i]), seed) for i in indices])
-        finally:
-            torch.set_rng_state(state)
 
     def _read_one(self, position: int, seed: int) -> Tensor:
-        # Not torch.manual_seed: that would seed the accelerators too.
-        torch.default_generator.manual_seed((seed + position) % _SEEDS)
+        _seed((seed + position) % _SEEDS)
         value = as_input(self.dataset[position][0])
         if tuple(value.shape) != self.shape or value.dtype != self.dtype:
             raise DataError(
@@ -76,3 +76,28 @@ class LazyInputs:
                 f"shape {self.shape} like the first: make all samples alike in the Dataset"
             )
         return value
+
+
+def _seed(seed: int) -> None:
+    # Not torch.manual_seed: that would seed the accelerators too.
+    torch.default_generator.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+
+
+@contextmanager
+def _restored() -> Iterator[None]:
+    """Leave the generators and the number of threads as they were."""
+    threads, of_torch, of_numpy, of_python = (
+        torch.get_num_threads(),
+        torch.get_rng_state(),
+        np.random.get_state(),
+        random.getstate(),
+    )
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_rng_state(of_torch)
+        np.random.set_state(of_numpy)
+        random.setstate(of_python)

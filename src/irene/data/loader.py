@@ -10,6 +10,7 @@ from torch import Tensor
 
 from irene.data.augmentation import augment_images, gather_augmented
 from irene.data.plan import Plan, batch_bounds, draw_plan, epoch_seed
+from irene.data.readers import read_ahead
 from irene.data.samples import Augment, Samples
 from irene.devices import pick_device
 from irene.errors import OptionError
@@ -37,7 +38,9 @@ class Loader:
     Order and augmentation depend on the seed and the epoch alone. `batch_size` counts the samples of all
     `world` processes together, and process `rank` gets its slice of every batch. `limit_bytes` is the most
     that inputs may take on the device (a quarter of the free memory of a GPU unless it is given); beyond it,
-    or when inputs are read lazily, each batch is read when it is asked for.
+    or when inputs are read lazily, each batch is read when it is asked for. Inputs that are read lazily are read
+    by `readers` processes, some batches ahead, or by this one if that is 0; the batches are the same. For inputs in
+    memory `readers` means nothing.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Loader:
         rank: int = 0,
         world: int = 1,
         limit_bytes: int | None = None,
+        readers: int = 0,
     ) -> None:
         if not 0 <= rank < world:
             raise OptionError(f"rank must be from 0 to below the {world} processes, got {rank}")
@@ -70,6 +74,7 @@ class Loader:
         self.shuffle = shuffle
         self.seed = seed
         self.augment = augment or Augment()
+        self.readers = readers
         self._bounds = batch_bounds(len(samples), self.batch_size, drop_last=drop_last, rank=rank, world=world)
         self._targets = samples.targets.to(self.device)
         self._ids = samples.ids.to(self.device)
@@ -109,8 +114,12 @@ class Loader:
     def _read(self, order: Tensor, epoch: int) -> Iterator[Tensor]:
         """The inputs of this process's rows, batch by batch."""
         seed = epoch_seed(self.seed, epoch)
-        for start, stop in self._bounds:
-            inputs = self.samples.read(order[start:stop].tolist(), seed)
+        batches = [order[start:stop].tolist() for start, stop in self._bounds]
+        if self.readers and self.samples.lazy is not None:
+            read = read_ahead(self.samples.lazy, batches, seed, self.readers)
+        else:
+            read = (self.samples.read(batch, seed) for batch in batches)
+        for inputs in read:
             yield inputs.pin_memory() if self.device.type == "cuda" else inputs
 
 

@@ -15,9 +15,11 @@ from irene.errors import DataError, some_of
 from irene.run import Run
 
 
-def bank_of(cascade: Cascade, samples: Samples, device: torch.device | str, *, about: dict[str, Any]) -> Bank:
+def bank_of(
+    cascade: Cascade, samples: Samples, device: torch.device | str, *, about: dict[str, Any], readers: int = 0
+) -> Bank:
     """Run every member of a cascade on samples; they are read batch by batch where they are not in memory."""
-    loader = Loader(samples, batch_size=1024, device=device, shuffle=False)
+    loader = Loader(samples, batch_size=1024, device=device, shuffle=False, readers=readers)
     outputs = outputs_of(cascade, (batch.inputs for batch in loader.epoch(0)))
     refuse_probabilities(outputs, cascade.task)
     return Bank(

@@ -80,16 +80,17 @@ def evaluate_on(
     *,
     point: str | None = None,
     test_only: bool = False,
+    readers: int = 0,
 ) -> OnData:
     """The figures of a run on data that looks like what it was trained on.
 
     All samples count, or its test samples alone: where the run was trained or the point calibrated on the others, and
-    with `test_only`.
+    with `test_only`. `readers` processes read samples that are not in memory, in place of this one.
     """
     predictor = run.predictor(device, point=point)
     data = as_run_expects(run, data)
     split, judged = ("test", (data.test,)) if test_only else unseen_samples(run, data, point)
-    loaders = [Loader(samples, batch_size=_BATCH, device=device, shuffle=False) for samples in judged]
+    loaders = [Loader(part, batch_size=_BATCH, device=device, shuffle=False, readers=readers) for part in judged]
     parts = [predictor.predict(batch.inputs) for loader in loaders for batch in loader.epoch(0)]
     if not parts:
         raise DataError(f"{data.name} has no test samples to evaluate on: use data with a test part")

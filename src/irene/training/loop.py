@@ -54,6 +54,7 @@ class Loop:
     checkpoints: Checkpoints
     world: World = field(default_factory=World)
     checkpoint_seconds: float = 15.0
+    readers: int = 0  # processes that read samples which are not in memory
     taken: Mapping[str, TakenStage] = field(default_factory=dict)  # stages that need no training here
     watch: Watch | None = None  # called after each stage, wherever its model came from
 
@@ -84,6 +85,7 @@ class Loop:
                 drop_last=True,
                 rank=self.world.rank,
                 world=self.world.size,
+                readers=self.readers,
             )
             devices = [self.device] if self.device.type == "cuda" else []
             with torch.random.fork_rng(devices):  # the caller's draws go on as if nothing had been trained

@@ -96,7 +96,7 @@ class Training:
 
     def outputs(self, member: torch.nn.Module, samples: Samples) -> Tensor:
         """(N, H, K) raw outputs of a member on samples, in evaluation mode, on the CPU."""
-        loader = Loader(samples, batch_size=1024, device=self.device, shuffle=False)
+        loader = Loader(samples, batch_size=1024, device=self.device, shuffle=False, readers=self.loop.readers)
         with self.loop_options.autocast(self.device):
             return collect(member.eval(), loader.epoch(0))
 

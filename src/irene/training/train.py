@@ -16,6 +16,7 @@ from rich.console import Console
 
 from irene.bank import Bank
 from irene.data import Data, load, split
+from irene.data.readers import check_readers
 from irene.data.samples import Samples
 from irene.data.splits import Splits
 from irene.devices import pick_device
@@ -40,13 +41,18 @@ from irene.types import Cost
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions:
-    """What is trained, on which split, and where; the loop and the method have options of their own."""
+    """What is trained, on which split, and where; the loop and the method have options of their own.
+
+    `readers` processes read samples that do not fit in memory, in place of this one. They change no result, so a
+    training may go on with another number of them.
+    """
 
     members: int = 3
     backbones: tuple[str, ...] = ()  # one for all or one a member; empty: chosen by the shape of the data
     heldout: float | int | None = None  # share or number of training samples kept for policies
     seed: int = 0
     device: str = "auto"
+    readers: int = 0
 
     def __post_init__(self) -> None:
         if self.members < 1:
@@ -84,6 +90,7 @@ def train(
     device = pick_device(options.device)
     plan = _plan(method, data, options, loop, method_options)
     data = plan.splits.data
+    check_readers(options.readers, data)
     for name in set(plan.backbones):
         # One that cannot be made is refused before anything is written.
         build(MemberSpec(backbone=name, shape=data.shape, outputs=data.outputs), seed=0)
@@ -107,6 +114,7 @@ def train(
                 loop=Loop(
                     device=device,
                     seed=options.seed,
+                    readers=options.readers,
                     recorder=recorder,
                     checkpoints=checkpoints,
                     world=here,

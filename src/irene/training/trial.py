@@ -155,7 +155,7 @@ class _Watch:
             return
         samples = self.search.data.test
         device = next(model.parameters()).device
-        loader = Loader(samples, batch_size=1024, device=device, shuffle=False)
+        loader = Loader(samples, batch_size=1024, device=device, shuffle=False, readers=self.search.train.readers)
         self.columns.append(collect(model, loader.epoch(0))[:, 0])
         answers_NTK = torch.stack(self.columns, 1)
         if self.search.data.task == "classification":

@@ -23,11 +23,11 @@ import torch
 from documents import machine, write_results
 from torch import Tensor
 
-from irene.calibration.fit import fit_policy
 from irene.calibration.targets import p99_of
 from irene.cascade import Cascade
 from irene.cli.calibrating import timed
 from irene.cli.loading import Reading, load_for
+from irene.fitting import fit_policy
 from irene.run import Run
 from irene.runtime.bench import hardware
 

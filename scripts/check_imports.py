@@ -21,7 +21,7 @@ LAYERS = (
     ("calibration",),
     ("training", "runtime"),
     ("evaluation",),
-    ("estimators", "imported"),
+    ("estimators", "fitting", "imported"),
     ("serving",),
     ("cli",),
 )

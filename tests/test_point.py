@@ -17,9 +17,9 @@ from sklearn.naive_bayes import GaussianNB
 from torch import Tensor
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy
 from irene.cascade import Cascade
 from irene.errors import CalibrationError, DataError, OptionError
+from irene.fitting import fit_policy
 from irene.halting.registry import POLICIES
 from irene.point import OperatingPoint
 

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy
 from irene.cascade import Cascade
 from irene.errors import OptionError, RunError
+from irene.fitting import fit_policy
 from irene.halting.policies import Margin, Never
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation

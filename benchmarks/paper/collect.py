@@ -31,9 +31,9 @@ from typing import Any
 import torch
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy
 from irene.evaluation import studies
 from irene.files import as_json
+from irene.fitting import fit_policy
 from irene.halting.policies import Confidence
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation

@@ -52,7 +52,6 @@ __all__ = [
 
 if TYPE_CHECKING:
     from irene.bank import Bank
-    from irene.calibration.fit import fit_policy
     from irene.cascade import Cascade
     from irene.data.sources import load as load_data
     from irene.errors import (
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
         TrainingError,
     )
     from irene.estimators import IreneClassifier, IreneRegressor
+    from irene.fitting import fit_policy
     from irene.halting.change import ChangePredictor
     from irene.halting.cost_to_go import CostToGo
     from irene.halting.policies import Agreement, Confidence, Entropy, Margin, Never, Patience, Spread, Window
@@ -121,7 +121,7 @@ _HOMES = {
     "TrainOptions": "irene.training.train",
     "TrainingError": "irene.errors",
     "Window": "irene.halting.policies",
-    "fit_policy": "irene.calibration.fit",
+    "fit_policy": "irene.fitting",
     "load_data": "irene.data.sources",
     "measure_latency": "irene.runtime.latency",
     "train": "irene.training.train",

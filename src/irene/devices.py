@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 
 import torch
@@ -24,6 +25,17 @@ def pick_device(name: str | torch.device) -> torch.device:
         seen = f"only {device.type}:0 to {device.type}:{there - 1}" if there else "none"
         raise OptionError(f"device {device} was asked for and torch sees {seen} here: use auto or --device cpu")
     return device
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Have torch compute with one thread on the CPU; where tensors are small, several only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def synchronise(device: torch.device) -> None:

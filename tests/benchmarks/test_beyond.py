@@ -18,7 +18,7 @@ from beyond import CLEAN, MARGIN
 from replay import beyond_promises
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy
+from irene.fitting import fit_policy
 from irene.halting.policies import Margin
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation

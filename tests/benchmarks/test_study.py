@@ -26,11 +26,11 @@ from training.packing import pack
 from training.tars import extract
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy
 from irene.calibration.frontier import Frontier
 from irene.data import Data, load
 from irene.evaluation import studies
 from irene.evaluation.evaluate import evaluate
+from irene.fitting import fit_policy
 from irene.metrics import utility
 from irene.models import MemberSpec, build
 from irene.run import Run

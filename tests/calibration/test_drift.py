@@ -13,8 +13,8 @@ from scipy.stats import chi2_contingency, fisher_exact, ks_2samp
 
 from irene.bank import Bank
 from irene.calibration.drift import _chi_square, check_drift
-from irene.calibration.fit import fit_policy
 from irene.errors import OptionError
+from irene.fitting import fit_policy
 from irene.halting.policies import Never, Spread
 from irene.point import OperatingPoint
 

@@ -12,8 +12,8 @@ from scipy.stats import binomtest, norm
 
 from irene.bank import Bank
 from irene.calibration.figures import drop_interval, expected_figures, mean_interval, share_interval
-from irene.calibration.fit import fit_policy
 from irene.calibration.frontier import frontier
+from irene.fitting import fit_policy
 from irene.halting.policies import Margin, Random, Spread
 from irene.halting.rule import Aggregation
 from irene.types import Cost

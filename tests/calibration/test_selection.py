@@ -147,7 +147,7 @@ def test_some_names_cannot_be_fitted(make_bank: Callable[..., Bank]) -> None:
     for name in ("change", "skipping"):
         with pytest.raises(OptionError, match=f"the {name} policy needs class probabilities"):
             fit_named(name, bank, mean, "members")
-    with pytest.raises(OptionError, match="pass the trained one"):
+    with pytest.raises(OptionError, match=r"fitted by irene\.fit_policy"):
         fit_named("selector", bank, mean, "members")
     with pytest.raises(OptionError, match="did you mean margin"):
         fit_named("margn", bank, mean, "members")

@@ -12,10 +12,10 @@ import torch
 
 from irene.bank import Bank
 from irene.calibration import targets
-from irene.calibration.fit import fit_policy
 from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.targets import Target
 from irene.errors import CalibrationError, OptionError
+from irene.fitting import fit_policy
 from irene.halting.policies import Margin
 from irene.halting.rule import Aggregation
 from irene.halting.trajectory import Trajectory

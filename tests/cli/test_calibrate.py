@@ -112,7 +112,7 @@ def test_the_runs_own_selector_gets_another_threshold(irene: Irene, run: Path) -
 def test_a_selector_is_fitted_where_there_is_none_or_a_promise_needs_fresh_samples(
     irene: Irene, run: Path, lifelike_bank: Callable[..., Bank], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("irene.cli.calibrating.selector_fitter", partial(selector_fitter, epochs=5))
+    monkeypatch.setattr("irene.fitting.selector_fitter", partial(selector_fitter, epochs=5))
     lifelike_bank(200).save(tmp_path / "bank.safetensors")
     irene("bank", tmp_path / "bank.safetensors", "--out", tmp_path / "few")
     point = irene("calibrate", tmp_path / "few", "--cost", "1.5", "--policy", "selector", "--json").json["point"]
@@ -142,7 +142,7 @@ def test_auto_looks_at_a_selector_where_members_differ(
 
         return fit
 
-    monkeypatch.setattr("irene.cli.calibrating.selector_fitter", fitter)
+    monkeypatch.setattr("irene.fitting.selector_fitter", fitter)
     lifelike_bank(5000, skills=(1.5, 2.0, 2.5), flops=flops).save(tmp_path / "bank.safetensors")
     irene("bank", tmp_path / "bank.safetensors", "--out", tmp_path / "outputs")
     assert irene("calibrate", tmp_path / "outputs", "--cost", "1.5").code == 0
@@ -167,7 +167,7 @@ def test_auto_looks_at_a_selector_where_members_differ(
 def test_every_target(
     irene: Irene, outputs: Path, wish: tuple[str, ...], asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("irene.cli.calibrating.selector_fitter", partial(selector_fitter, epochs=2))
+    monkeypatch.setattr("irene.fitting.selector_fitter", partial(selector_fitter, epochs=2))
     said = irene("calibrate", outputs, *wish, "--json").json["point"]
     assert said["asked"] == asked
     figures = irene("evaluate", outputs, "--point", "calibrated", "--json").json["test"]

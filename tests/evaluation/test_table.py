@@ -16,12 +16,12 @@ import pytest
 import torch
 
 from irene import metrics
-from irene.calibration.fit import fit_policy
 from irene.data import Data
 from irene.errors import OptionError, RunError
 from irene.evaluation.evaluate import Evaluation, evaluate
 from irene.evaluation.table import Row, Spread, Table, gain, make_table
 from irene.evaluation.table_files import as_csv, as_latex, as_markdown, cells, heads, note, write_table
+from irene.fitting import fit_policy
 from irene.run import Run
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions

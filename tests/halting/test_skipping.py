@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy
 from irene.calibration.selection import fit_named
 from irene.cascade import Cascade
 from irene.errors import OptionError
+from irene.fitting import fit_policy
 from irene.halting.policy import Policy
 from irene.halting.registry import describe, restore
 from irene.halting.rule import Aggregation, Rule

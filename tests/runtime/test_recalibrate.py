@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy, split_for_promise
+from irene.calibration.fit import split_for_promise
 from irene.calibration.selection import Fitted, Fitter, Learner
 from irene.errors import CalibrationError
 from irene.files import as_json
+from irene.fitting import fit_policy
 from irene.halting.policies import Margin, Never, Spread
 from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation

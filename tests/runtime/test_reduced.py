@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from irene.calibration.fit import fit_policy
 from irene.data import Data
 from irene.errors import CalibrationError, DataError
+from irene.fitting import fit_policy
 from irene.halting.policies import Margin
 from irene.halting.rule import Aggregation
 from irene.run import Run

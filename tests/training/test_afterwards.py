@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy
+from irene.fitting import fit_policy
 from irene.halting.policies import Random
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector

@@ -9,10 +9,10 @@ from promises import CONFIDENCE, realised, resplit, summarise, words
 from scipy.stats import binom
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy
 from irene.calibration.selection import Fitter
 from irene.data.fingerprint import tensor_digest
 from irene.errors import CalibrationError
+from irene.fitting import fit_policy
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.training.afterwards import selector_fitter

@@ -74,7 +74,7 @@ def fit_named(name: str, bank: Bank, aggregation: Aggregation, unit: CostUnit) -
     kind = policy_class(name)
     if issubclass(kind, Selector):
         raise OptionError(
-            "a selector is trained with its members: pass the trained one, or irene.training.afterwards.selector_fitter"
+            "a selector is trained with its members, or fitted by irene.fit_policy and irene.training.afterwards"
         )
     if issubclass(kind, CostToGo | Router):
         costs_T = cost_vector(bank.costs, unit)

@@ -7,21 +7,19 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy
-from irene.calibration.selection import Fitted, Learner
+from irene.calibration.selection import Fitted
 from irene.calibration.targets import Target
 from irene.cli.loading import Reading, load_for
 from irene.devices import pick_device
 from irene.errors import DataError, OptionError, RunError
 from irene.evaluation.banks import bank_of
+from irene.fitting import fit_policy
 from irene.halting.selector import Selector
 from irene.imported import IMPORTED, OUTPUTS
 from irene.point import OperatingPoint
 from irene.run import Run
 from irene.runtime.bench import noise_for
 from irene.runtime.latency import measure_latency
-from irene.training.afterwards import selector_fitter
-from irene.types import differ_in_size
 
 Wish = Target  # of the command line, where --target names a column
 
@@ -58,7 +56,7 @@ def timed(run: Run, bank: Bank, device: str) -> Bank:
 def fit_point(
     run: Run, bank: Bank, wish: Wish, *, policy: str, weights: bool | None, name: str, seed: int, fresh: bool
 ) -> OperatingPoint:
-    """Fit a policy for the wish; the run's own selector takes part where it has one, and a new one where sizes differ.
+    """Fit a policy for the wish; the run's own selector takes part where it has one.
 
     On samples that are not `fresh` the selector has been fitted, so promises need one fitted anew on a part of them.
     """
@@ -67,12 +65,8 @@ def fit_point(
     own = None
     if isinstance(trained, Selector) and (fresh or not wish.promises):
         own = Fitted(trained, run.aggregation)
-    learner = Learner(Selector.name, selector_fitter(cost=wish.cost, seed=seed))
-    if policy != Selector.name:
-        also = own or (learner if differ_in_size(bank.costs) else None)
-        return fit_policy(bank, policy, weights=weights, also=also, **asked)
-    if own is None:
-        return fit_policy(bank, learner.fit, weights=weights, **asked)
+    if policy != Selector.name or own is None:
+        return fit_policy(bank, policy, weights=weights, also=own, **asked)
     if weights:
         raise OptionError("the run's selector was trained with the weights it has: leave --weights out")
     return fit_policy(bank, own.policy, aggregation=own.aggregation, **asked)

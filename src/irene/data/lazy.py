@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from irene.devices import one_thread
 from irene.errors import DataError
 
 CHANNELS = (1, 3)  # the channel counts by which a channels-last image is recognised
@@ -63,8 +64,7 @@ class LazyInputs:
         """
         if not indices:
             return torch.zeros((0, *self.shape), dtype=self.dtype)
-        with _restored():
-            torch.set_num_threads(1)  # sums over large tensors depend on it, and a DataLoader's workers have one
+        with _generators_kept(), one_thread():  # sums depend on it, and a DataLoader's workers have one
             return torch.stack([self._read_one(int(self.positions[i]), seed) for i in indices])
 
     def _read_one(self, position: int, seed: int) -> Tensor:
@@ -86,18 +86,12 @@ def _seed(seed: int) -> None:
 
 
 @contextmanager
-def _restored() -> Iterator[None]:
-    """Leave the generators and the number of threads as they were."""
-    threads, of_torch, of_numpy, of_python = (
-        torch.get_num_threads(),
-        torch.get_rng_state(),
-        np.random.get_state(),
-        random.getstate(),
-    )
+def _generators_kept() -> Iterator[None]:
+    """Leave the generators as they were."""
+    of_torch, of_numpy, of_python = torch.get_rng_state(), np.random.get_state(), random.getstate()
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
         torch.set_rng_state(of_torch)
         np.random.set_state(of_numpy)
         random.setstate(of_python)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from irene.data.loader import Batch
 from irene.data.samples import Samples
+from irene.devices import one_thread
 from irene.halting import maths
 from irene.halting.selector import Selector
 from irene.training import losses
@@ -127,4 +128,5 @@ def fit_selector(
     optimizer = OptimizerOptions(kind="adam", lr=FIT_RATE, weight_decay=1e-4, schedule=Schedule(kind="cosine"))
     options = LoopOptions(epochs=epochs, batch_size=batch_size, optimizer=optimizer, precision="fp32")
     objective = _FitSelector(evidence, price, ensemble, cost)
-    loop.fit("selector", _Logits(selector), objective, samples, options)
+    with one_thread():
+        loop.fit("selector", _Logits(selector), objective, samples, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -11,15 +12,17 @@ import torch
 from torch import Tensor
 
 from irene.bank import Bank
-from irene.calibration.fit import fit_policy, split_for_promise
-from irene.calibration.selection import Fitted, Learner
+from irene.calibration.fit import split_for_promise
+from irene.calibration.selection import Fitted, Fitter, Learner
 from irene.errors import CalibrationError, OptionError
+from irene.fitting import fit_policy
 from irene.halting.policies import Margin, Random
-from irene.halting.policy import State, Step
+from irene.halting.policy import Policy, State, Step
 from irene.halting.registry import POLICIES
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
 from irene.point import OperatingPoint
+from irene.training.afterwards import selector_fitter
 from irene.types import Cost, CostUnit, Prediction
 
 SKILLS = (1.0, 2.0, 3.0)
@@ -172,6 +175,44 @@ def test_a_fitted_policy_only_gets_a_threshold(make_bank: Callable[..., Bank]) -
         assert torch.equal(value, selector.state_dict()[key])
     assert mean_cost(point, bank) == pytest.approx(1.5, abs=0.01)
     assert fit_policy(bank, Margin(), risk=0.1).data["samples"] == 300  # nothing to fit, nothing to set aside
+
+
+def test_a_selector_is_fitted_by_name_around_the_cost_asked_for(
+    lifelike_bank: Callable[..., Bank], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irene.fitting.selector_fitter", partial(selector_fitter, epochs=3))
+    bank = lifelike_bank(400, skills=SKILLS, flops=FLOPS)
+    point, again, other = (
+        fit_policy(bank, "selector", cost=cost, unit="flops", seed=seed)
+        for cost, seed in ((4e6, 0), (4e6, 0), (4e6, 1))
+    )
+    assert mean_cost(point, bank, "flops") == pytest.approx(4e6, rel=0.01)
+    by_hand = selector_fitter(cost=4e6, epochs=3)(bank, point.aggregation, "flops").state_dict()
+    assert all(torch.equal(value, point.policy.state_dict()[key]) for key, value in by_hand.items())
+    assert all(torch.equal(value, again.policy.state_dict()[key]) for key, value in by_hand.items())
+    assert not all(torch.equal(value, other.policy.state_dict()[key]) for key, value in by_hand.items())
+
+
+@pytest.mark.parametrize(("flops", "looked"), [(FLOPS, True), ((1.0, 1.0, 1.0), False)])
+def test_auto_looks_at_a_selector_where_members_differ_and_no_other_is_given(
+    lifelike_bank: Callable[..., Bank], monkeypatch: pytest.MonkeyPatch, flops: tuple[float, ...], looked: bool
+) -> None:
+    asked: list[float] = []
+
+    def fitter(*, cost: float, seed: int) -> Fitter:
+        def fit(*_: object) -> Policy:
+            asked.append(cost)
+            return Margin()
+
+        return fit
+
+    monkeypatch.setattr("irene.fitting.selector_fitter", fitter)
+    bank = lifelike_bank(2000, skills=SKILLS, flops=flops)
+    fit_policy(bank, cost=1.5)
+    assert asked[:5] == [1.5] * 5 * looked
+    asked.clear()
+    fit_policy(bank, cost=1.5, also=Fitted(Margin(), Aggregation.equal(3)))
+    assert asked == []
 
 
 def test_a_given_aggregation_is_kept(lifelike_bank: Callable[..., Bank]) -> None:

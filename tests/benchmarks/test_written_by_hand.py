@@ -97,6 +97,14 @@ def fact() -> Callable[[str], float]:
 Fact = Callable[[str], float]
 
 
+def test_the_readme_says_at_which_cost_one_network_is_beaten(fact: Fact) -> None:
+    said = text("README.md")
+    assert "On CIFAR that holds at a fifth of one ResNet-18's FLOPs when the large members teach the small ones" in said
+    assert all(fact(f"best-{name}-0.2") > fact(f"single-{name}") for name in DATASETS)
+    assert "and on CIFAR-10 at a quarter when all members are trained independently" in said
+    assert fact("plain-cifar10-0.2") < fact("single-cifar10") < fact("plain-cifar10-0.25")
+
+
 def test_starting_small_pays_and_matches_three_where_the_results_say_so(fact: Fact) -> None:
     for dataset in DATASETS:
         assert fact(f"best-{dataset}-0.25") > fact(f"single-{dataset}")

@@ -113,6 +113,7 @@ TABLES = {  # the paper's two tables, in the short schedule
 }
 PATIENT = DistilOptions(taught_epochs=240)  # for half the width, FLOPs of 60 epochs of the whole
 MIXED = replace(PATIENT, mixed=True)
+PATIENT_WARM = replace(PATIENT, later="go-on")
 DISTIL_WARM = DistilOptions(taught_epochs=120, later="go-on")
 DISTILLATIONS = [job for dataset in DATASETS for job in jobs(dataset, DISTILLED, method="distil", loop=LONGER)]
 HARDER = [job for job in DISTILLATIONS if job.dataset == "cifar100" and job.seed == 0]
@@ -129,8 +130,8 @@ JOBS: dict[str, list[Job]] = {
     "distil-warm": [
         replace(job, variant="for-120-epochs-warm-started", method_options=DISTIL_WARM) for job in DISTILLATIONS
     ],
-    "four-taught": [
-        replace(job, backbones=FOUR_DISTILLED, variant="for-240-epochs", method_options=PATIENT)
+    "four-taught": [  # all that helped: another size, long distillation and warm starts
+        replace(job, backbones=FOUR_DISTILLED, variant="for-240-epochs-warm-started", method_options=PATIENT_WARM)
         for job in DISTILLATIONS
     ],
     "quick": [replace(job, backbones=QUICK_DISTILLED, teachers=job.name) for job in DISTILLATIONS if job.seed == 0],

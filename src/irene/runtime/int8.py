@@ -10,10 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from irene.data.evenly import evenly
 from irene.errors import MissingExtraError, OptionError
 from irene.runtime.telemetry import import_quietly
 
@@ -89,12 +89,7 @@ def _rows(inputs: Tensor) -> NDArray[Any]:
         raise OptionError(
             f"int8 takes its ranges from inputs: give some hundreds that no member was trained on, got {len(inputs)}"
         )
-    return inputs.cpu().numpy()[enough_of(len(inputs))]
-
-
-def enough_of(samples: int) -> NDArray[np.int64]:
-    """Which of so many samples ranges are taken from: spread over all of them, as data often comes sorted by class."""
-    return np.linspace(0, samples - 1, min(samples, MOST_INPUTS)).round().astype(np.int64)
+    return inputs[evenly(len(inputs), MOST_INPUTS)].cpu().numpy()
 
 
 def _batches(rows: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:

@@ -47,7 +47,11 @@ class MissingExtraError(IreneError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed: run pip install 'irene-ensemble[{extra}]'")
+        super().__init__(package, extra)  # what it is made of again in another process
+
+    def __str__(self) -> str:
+        package, extra = self.args
+        return f"{package} is not installed: run pip install 'irene-ensemble[{extra}]'"
 
 
 def some_of(names: Sequence[str], most: int = 10) -> str:

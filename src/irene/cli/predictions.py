@@ -17,6 +17,7 @@ from irene.cli.inputs import Rows, read_rows
 from irene.data.images import is_image
 from irene.errors import OptionError
 from irene.halting.policy import Policy
+from irene.mixture import Mixture
 from irene.models import Member
 from irene.run import Run
 from irene.runtime.backend import parse_backend
@@ -43,6 +44,7 @@ class Answers:
     def __init__(
         self,
         run: Run,
+        predictor: Cascade | Mixture,
         device: torch.device,
         *,
         point: str | None,
@@ -53,7 +55,7 @@ class Answers:
         self.run = run
         self.device = device
         self.bucket = bucket
-        self._predictor = predictor = run.predictor(device, point=point)
+        self._predictor = predictor
         self._cascade: Cascade | None = None  # what the engine can run: members that have an order
         if isinstance(predictor, Cascade) and isinstance(predictor.policy, Policy):
             self._cascade = predictor

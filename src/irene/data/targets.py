@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irene.errors import DataError
+from irene.errors import DataError, some_of
 from irene.types import Task, check_task_name
 
 Array = NDArray[Any]
@@ -133,7 +133,7 @@ def _index(labels: Array, known: Array, where: str) -> Array:
         row = int(unknown[0])
         raise DataError(
             f"{where} sample {row} has the unknown class {str(labels[row])!r}: expected one of "
-            f"{', '.join(str(value) for value in known[:10])}{', ...' if len(known) > 10 else ''}"
+            f"{some_of([str(value) for value in known])}"
         )
     return index
 

@@ -86,7 +86,7 @@ def are_cut(inputs: Tensor, rows: Tensor) -> bool:
 
 
 def log_probabilities(probs: Tensor) -> Tensor:
-    """Logits from probabilities: their logarithms, where zero counts as the epsilon of float32."""
+    """Logits from probabilities: their logarithms, where zero counts as the epsilon of float32, as in scikit-learn."""
     return probs.clamp_min(torch.finfo(torch.float32).eps).log()
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from irene.errors import MissingExtraError, OptionError, first_line
+from irene.models.modes import evaluating
 from irene.models.names import near
 
 Factory = Callable[[tuple[int, ...]], nn.Module]
@@ -38,14 +39,11 @@ def adapt(module: object, name: str, shape: tuple[int, ...]) -> tuple[nn.Module,
     method = getattr(module, "features", None)
     # A `features` that is itself a module (as in torchvision's VGG) is a part of it, not its feature vector.
     backbone = FeaturesOf(module) if callable(method) and not isinstance(method, nn.Module) else module
-    training = {part: part.training for part in backbone.modules()}
-    with torch.no_grad():
+    with torch.no_grad(), evaluating(backbone):
         try:
-            found = backbone.eval()(torch.zeros(1, *shape))
+            found = backbone(torch.zeros(1, *shape))
         except (RuntimeError, ValueError, TypeError, AssertionError) as error:
             raise OptionError(f"backbone {name!r} cannot take inputs of shape {shape}: {first_line(error)}") from error
-    for part, mode in training.items():
-        part.training = mode
     if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != 1:
         got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
         raise OptionError(

@@ -19,10 +19,11 @@ from rich.console import Console
 
 from irene.data import Data
 from irene.errors import RunError, TrainingError
-from irene.files import locked
+from irene.files import locked, write_atomically
+from irene.pictures import rendered
 from irene.processes import cores, end_with_parent
 from irene.run_manifest import first_difference
-from irene.training.importance import importance_picture
+from irene.training.importance import importance
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
 from irene.training.study import completed, load_optuna, trial_folder
@@ -115,7 +116,7 @@ def _result(search: Search) -> Tuned:
         found = optuna.importance.get_param_importances(study, evaluator=evaluator)
         importances = {name: float(share) for name, share in found.items()}
         picture = search.out / "importance.png"
-        importance_picture(importances, picture)
+        write_atomically(picture, rendered(importance(importances), "png"))
     states = [trial.state.name.lower() for trial in study.get_trials(deepcopy=False)]
     return Tuned(
         trials={state: states.count(state) for state in sorted(set(states))},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -81,7 +81,7 @@ class Answers:
         about = self.run.manifest["data"]
         batches = read_rows(files, about, batch_size=self.bucket, skip=skip * CHUNK, warn=self._warn)
         for first in batches:
-            yield self._records(_with_first(first, islice(batches, CHUNK - 1)), probs=probs)
+            yield self._records(chain([first], islice(batches, CHUNK - 1)), probs=probs)
 
     def _records(self, batches: Iterable[Rows], *, probs: bool) -> Iterator[list[Record]]:
         places: list[list[tuple[str, int]]] = []
@@ -169,8 +169,3 @@ def bucket_for(run: Run, files: Sequence[Path], device: torch.device, asked: int
     fitting = max(MOST_BYTES // (4 * math.prod(shape)), 1)  # inputs are float32 at most
     most = min(asked or usual_bucket(shape, device), LARGEST, fitting)
     return min(most, len(files)) if all(map(is_image, files)) else most
-
-
-def _with_first(first: Rows, others: Iterable[Rows]) -> Iterator[Rows]:
-    yield first
-    yield from others

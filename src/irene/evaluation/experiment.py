@@ -16,7 +16,7 @@ from irene.errors import OptionError
 from irene.evaluation.jobs import Job, Outcome, Source, loaded
 from irene.evaluation.ray_tasks import RayTasks
 from irene.evaluation.schedule import Pool, run_jobs
-from irene.evaluation.workers import Workers, default_workers
+from irene.evaluation.workers import default_workers, job_workers
 from irene.files import check_room
 from irene.run import Run
 from irene.training.methods import find_method
@@ -134,4 +134,4 @@ class Experiment:
         workers = self.workers or default_workers(device, loaded(self.data))
         # Whatever jobs are left, each has as many threads: they decide the last digits, and a resumed run has the same.
         threads = max(1, torch.get_num_threads() // workers) if device.type == "cpu" else None
-        return Workers(min(workers, jobs), threads=threads)
+        return job_workers(min(workers, jobs), threads=threads)

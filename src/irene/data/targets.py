@@ -32,11 +32,6 @@ def as_array(values: Any) -> Array:
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
-def infer_task(targets: Array) -> Task:
-    """Fractions mean regression; whole numbers, truth values and names mean classification."""
-    return "regression" if targets.dtype.kind == "f" else "classification"
-
-
 def encode_targets(
     train: Array,
     test: Array,
@@ -45,7 +40,7 @@ def encode_targets(
     classes: Sequence[str] | None = None,
     learnt: bool = True,
 ) -> Targets:
-    """Train and test targets for the task, which is told by the type of the targets unless it is given.
+    """Train and test targets for the task: unless it is given, fractions mean regression and all else classification.
 
     Classes are to be learnt, which takes two samples of each, unless `learnt` says that they are known already.
     """
@@ -55,8 +50,7 @@ def encode_targets(
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
         raise DataError(f"every class or value needs a name of its own, and {twice!r} occurs twice: rename one of them")
-    task = task or infer_task(train)
-    if task == "regression":
+    if task == "regression" or (task is None and train.dtype.kind == "f"):
         return _values(train, test, classes)
     return _classes(_one_column(train), _one_column(test), classes, learnt)
 

@@ -86,13 +86,11 @@ def _against(best: Evaluation, rival: Evaluation) -> str:
         if math.isclose(mine, theirs, rel_tol=5e-4):
             return "with the error of"
         share = f"{abs(mine / theirs - 1):.1%} " if theirs else ""  # of no error nothing is a share
-        return f"{share}{_more(mine > theirs, 'less')} error than"
+        return f"{share}{'more' if mine > theirs else 'less'} error than"
     points = 100 * (best.figures["accuracy"] - rival.figures["accuracy"])
-    return "as many as" if abs(points) < 0.05 else f"{abs(points):.1f} points {_more(points > 0, 'fewer')} than"
-
-
-def _more(more: bool, otherwise: str) -> str:
-    return "more" if more else otherwise
+    if abs(points) < 0.05:
+        return "as many as"
+    return f"{abs(points):.1f} points {'more' if points > 0 else 'fewer'} than"
 
 
 def _goodness(evaluation: Evaluation) -> tuple[float, float]:

@@ -63,13 +63,13 @@ def as_member(model: Any) -> Callable[[Tensor], Tensor]:
     )
 
 
-def kind_for(members: Sequence[Callable[[Tensor], Tensor]]) -> torch.dtype:
+def float_type_for(members: Sequence[Callable[[Tensor], Tensor]]) -> torch.dtype:
     """What float64 becomes on its way to these members: it is left alone for scikit-learn's, float32 for all others."""
     return torch.float64 if all(isinstance(member, Estimator) for member in members) else torch.float32
 
 
-def as_batch(inputs: Tensor | NDArray[Any], kind: torch.dtype = torch.float32) -> Tensor:
-    """Inputs as a tensor: a tensor as it is, an array with its float64 as `kind`."""
+def as_batch(inputs: Tensor | NDArray[Any], float_type: torch.dtype = torch.float32) -> Tensor:
+    """Inputs as a tensor: a tensor as it is, an array with its float64 as `float_type`."""
     if isinstance(inputs, Tensor):
         return inputs
     if isinstance(inputs, list | tuple) and any(isinstance(one, Tensor | np.ndarray) for one in inputs):
@@ -84,7 +84,7 @@ def as_batch(inputs: Tensor | NDArray[Any], kind: torch.dtype = torch.float32) -
             "first, or give row numbers to members that look the rows up"
         )
     array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch knows the byte order of this machine alone
-    return torch.tensor(array, dtype=kind if array.dtype == np.float64 else None)
+    return torch.tensor(array, dtype=float_type if array.dtype == np.float64 else None)
 
 
 @final

@@ -106,7 +106,7 @@ class Engine:
         if torch.is_inference_mode_enabled():
             with torch.inference_mode(False):  # entered where there is need alone, as that takes time
                 return self.predict(inputs)
-        inputs = as_batch(inputs, self._stages.kind)
+        inputs = as_batch(inputs, self._stages.float_type)
         if inputs.requires_grad:
             inputs = inputs.detach()
         self._stages.check(inputs)

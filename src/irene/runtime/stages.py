@@ -30,7 +30,7 @@ from irene.errors import OptionError
 from irene.halting.policies import Oracle
 from irene.halting.policy import State
 from irene.halting.rule import Rule
-from irene.models.adapters import as_batch, kind_for
+from irene.models.adapters import as_batch, float_type_for
 from irene.models.member import as_heads
 from irene.runtime.backend import Backend
 from irene.runtime.buckets import CostTable, Plans, bucket_sizes, check_buckets, measure
@@ -83,7 +83,7 @@ class Stages:
         chained = whole_batches and can_switch(self.device) and all(backend.capturable for backend in self.backends)
         self._places = Places(self.sizes, self.device) if self.sizes is not None and chained else None
         self.input_shape, self.input_type = tuple(example.shape[1:]), example.dtype
-        self.kind = torch.float64 if example.dtype == torch.float64 else torch.float32  # of an array's float64
+        self.float_type = torch.float64 if example.dtype == torch.float64 else torch.float32  # of an array's float64
         self.recorder = self._new_recorder()
         outputs = self._count_outputs(example)
         self.first = _same_start(self.rule, outputs, self.device)
@@ -357,7 +357,7 @@ def fuses_on(device: torch.device) -> bool:
 
 def as_example(inputs: Tensor | NDArray[Any], cascade: Cascade) -> Tensor:
     """One raw input or more, which tell an engine of the cascade their shape and type."""
-    example = as_batch(inputs, kind_for(cascade.members))
+    example = as_batch(inputs, float_type_for(cascade.members))
     if example.ndim < 2 or len(example) == 0:
         raise OptionError(f"an engine needs an example batch of one input or more, got shape {tuple(example.shape)}")
     return example

@@ -149,7 +149,7 @@ class Stream:
             if batch is None:
                 self._idle()
             else:
-                self._take(as_batch(batch, self._stages.kind))
+                self._take(as_batch(batch, self._stages.float_type))
             yield from self._leaving(begun)
         while self._parts:
             self._drain()

@@ -255,7 +255,7 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
 
 
 def _is_one_hot(targets: Tensor | NDArray[Any]) -> bool:
-    """Whether every row has a single 1 for its class, and zeros: nobody predicts such values."""
+    """Whether every row has a single 1, for its class, and zeros: such rows are hardly values to predict."""
     if targets.ndim != 2 or targets.shape[0] == 0 or targets.shape[1] < 2:
         return False
     return bool(((targets == 0) | (targets == 1)).all()) and bool(((targets == 1).sum(1) == 1).all())

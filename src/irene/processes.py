@@ -90,7 +90,7 @@ class Workers(Generic[Job, Answer]):
 
 
 def _work(pipe: Connection, do: Callable[[Job], object], threads: int | None) -> None:
-    """The life of a worker: job after job, until nobody has another."""
+    """The life of a worker: job after job, until there are no more."""
     _end_with_parent()
     if threads is not None:
         torch.set_num_threads(threads)
@@ -102,9 +102,11 @@ def _work(pipe: Connection, do: Callable[[Job], object], threads: int | None) ->
 def _end_with_parent() -> None:
     """Let a worker end when its parent says so or is gone, and not before.
 
-    One whose parent was killed would go on writing runs that somebody else may have taken up again.
+    A worker whose parent was killed would go on writing runs that another process may have taken up again.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all of us; the parent ends us in order
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches all processes, and the parent ends its workers in order
     threading.Thread(target=_watch_parent, daemon=True).start()
 
 

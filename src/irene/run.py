@@ -363,6 +363,6 @@ class Run:
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that holds anything but what a process leaves that is killed while it creates a run."""
+    """Refuse a folder that holds more than what a process leaves behind when it is killed while creating a run."""
     if folder.exists() and (not folder.is_dir() or any(not _BEGUN.fullmatch(item.name) for item in folder.iterdir())):
         raise RunError(f"{folder}: exists already; give another folder (--out)")

@@ -27,7 +27,7 @@ _LARGE = 10_000
 
 
 def default_loop(data: Data) -> LoopOptions:
-    """How members are trained unless somebody says how: few samples take fewer epochs of smaller batches."""
+    """How members are trained by default: few samples take fewer epochs of smaller batches."""
     return LoopOptions(epochs=15, batch_size=64) if len(data.train) < _LARGE else LoopOptions()
 
 
@@ -132,6 +132,6 @@ class Experiment:
         if self.ray:
             return RayTasks(gpus=int(device.type == "cuda"))
         workers = self.workers or default_workers(device, loaded(self.data))
-        # Whatever jobs are left, each has as many threads: they decide the last digits, and a resumed run has the same.
+        # However few jobs are left, threads stay the same: they decide the last digits, also those of a resumed run.
         threads = max(1, torch.get_num_threads() // workers) if device.type == "cpu" else None
         return job_workers(min(workers, jobs), threads=threads)

@@ -228,7 +228,7 @@ def _timing(times: list[float]) -> Timing:
 
 
 def _each(run: Callable[[Tensor], object], chunks: list[Tensor]) -> _Pass:
-    """A pass over chunks in which each answer is waited for, as whoever asked for it would."""
+    """A pass over chunks that waits for each answer, as a user would."""
 
     def work() -> None:
         for chunk in chunks:

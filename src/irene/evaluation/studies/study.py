@@ -33,7 +33,7 @@ class Study:
 
     name: str
     description: str
-    members: int  # of the ensembles, unless somebody says how many
+    members: int  # of the ensembles, by default
     variants: Callable[[int, Own], list[Variant]]
     measure: Callable[[Sequence[Run]], Findings]
     draw: Callable[[Findings], Figure]

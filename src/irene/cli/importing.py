@@ -19,9 +19,7 @@ from irene.types import TASKS, Cost, Task
 
 def as_task(text: str | None) -> Task | None:
     """The task of that name."""
-    if text is not None and text not in TASKS:
-        raise OptionError(f"--task must be one of {', '.join(TASKS)}, got {text!r}")
-    return next((task for task in TASKS if task == text), None)
+    return None if text is None else options.one_of(text, TASKS, "--task")
 
 
 def read_labels(path: Path | None) -> list[str] | None:

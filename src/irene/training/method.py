@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.models import Member, MemberSpec, as_heads, build, statistics
 from irene.models.cost import measure_cost
+from irene.models.packed import Pack
 from irene.training import losses
 from irene.training.loop import Loop, derive_seed
 from irene.training.objective import Objective, Supervised
@@ -82,6 +83,12 @@ class Training:
         if self.task == "regression":
             member.scale_outputs(train.targets.mean(0), losses.spread(train.targets))
         return member
+
+    def new_packed(self, kind: Literal["mimo", "batch"], submodels: int) -> Member:
+        """A fresh member that holds so many sub-models, each with the one backbone there is."""
+        (backbone,) = self.backbones
+        pack = Pack(kind=kind, count=submodels, values=self.task == "regression", backbone=backbone)
+        return replace(self, backbones=(pack.name,)).new_member(0)
 
     def fit(
         self,

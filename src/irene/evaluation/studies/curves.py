@@ -13,7 +13,7 @@ from irene.errors import RunError
 from irene.evaluation.experiment import Variant
 from irene.evaluation.studies.study import Findings, Own, Study
 from irene.evaluation.table import Spread
-from irene.pictures import COLOURS, WIDTH, logarithmic, styled
+from irene.pictures import COLOURS, logarithmic, panels, styled
 from irene.run import Run
 
 TERMS = {
@@ -56,18 +56,13 @@ def measure(runs: Sequence[Run]) -> Findings:
 def draw(found: Findings) -> Figure:
     """One panel a term, one line a member."""
     terms = found["terms"]
-    columns = min(3, len(terms))
-    rows = -(-len(terms) // columns)
-    figure = Figure(figsize=(WIDTH, 0.4 + 2.3 * rows))
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axes, (term, members) in zip(panels, terms.items(), strict=False):
+    figure, grid = panels(len(terms), min(3, len(terms)))
+    for axes, (term, members) in zip(grid, terms.items(), strict=True):
         _panel(axes, TERMS[term], members)
         if term == "base":
             logarithmic(axes)
-    for axes in panels[len(terms) :]:
-        axes.set_visible(False)
     title = "mean ± deviation\nover seeds" if len(found["runs"]) > 1 else None
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", title=title)
+    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside right upper", title=title)
     return figure
 
 

@@ -9,7 +9,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from irene.errors import MissingExtraError, OptionError, first_line
+from irene.errors import OptionError, first_line, import_extra
 from irene.models.modes import evaluating
 from irene.models.names import near
 
@@ -60,10 +60,7 @@ def adapt(module: object, name: str, shape: tuple[int, ...]) -> tuple[nn.Module,
 
 def from_timm(name: str, shape: tuple[int, ...]) -> nn.Module:
     """A timm model without its classifier, untrained, for images of this shape."""
-    try:
-        timm: Any = importlib.import_module("timm")
-    except ImportError as error:
-        raise MissingExtraError("timm", "timm") from error
+    timm = import_extra("timm", "timm")
     if not timm.is_model(name):
         raise OptionError(f"timm has no model {name!r}{near(name, timm.list_models())}")
     options: dict[str, Any] = {"pretrained": False, "num_classes": 0, "in_chans": shape[0]}

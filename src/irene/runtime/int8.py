@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irene.data.evenly import evenly
-from irene.errors import MissingExtraError, OptionError
+from irene.errors import OptionError, import_extra
 from irene.runtime.telemetry import import_quietly
 
 MOST_INPUTS = 512  # ranges hardly move any more
@@ -31,11 +31,11 @@ def quantise_onnx(source: Path, target: Path, inputs: Tensor) -> None:
     Activations are unsigned and weights signed, the pair that CPUs multiply fastest. The last linear layer stays in
     float: it costs next to nothing, and its answers are what halting looks at.
     """
-    try:
-        from onnxruntime import quantization
-        from onnxruntime.quantization.shape_inference import quant_pre_process
-    except ImportError as error:
-        raise MissingExtraError(error.name or "onnxruntime", "onnx") from None
+    for module in ("onnx", "onnxruntime"):
+        import_extra(module, "onnx")
+    from onnxruntime import quantization
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
     rows = _rows(inputs)
     with TemporaryDirectory() as folder, _silent():
         folded = Path(folder) / "folded.onnx"  # batch norms folded into convolutions, shapes inferred

@@ -23,9 +23,9 @@ from irene.run_manifest import first_difference
 from irene.training.importance import importance
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
-from irene.training.study import completed, load_optuna, trial_folder
 from irene.training.train import TrainOptions
 from irene.training.trial import Search, TuneOptions, search_for
+from irene.training.trials import completed, load_optuna, trial_folder
 
 _FEWEST = 4  # trials with which something can be said of what decides
 

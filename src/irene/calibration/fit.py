@@ -1,4 +1,4 @@
-"""fit_policy: from a bank of held-out outputs and a wish to an operating point."""
+"""fit_policy: from a bank of held-out outputs, and what is asked for, to an operating point."""
 
 from __future__ import annotations
 

@@ -49,6 +49,14 @@ def fitted() -> IreneClassifier:
     return quick().fit(*points())
 
 
+def test_parameters_may_be_numpys_as_a_search_draws_them() -> None:
+    plain = {"epochs": 2, "members": 2, "batch_size": 64, "lr": 0.0078125, "cost": 1.25, "heldout": 0.25}
+    kinds = {int: np.int64, float: np.float32}
+    drawn = quick(**{name: kinds[type(value)](value) for name, value in plain.items()}).fit(*points())
+    assert np.array_equal(drawn.predict_proba(points()[0]), quick(**plain).fit(*points()).predict_proba(points()[0]))
+    assert quick(epochs=2, method="average", heldout=np.int64(60)).fit(*points()).figures_["heldout"]["accuracy"] > 0
+
+
 # scikit-learn skips one check of its own accord, check_array_api_input, unless SCIPY_ARRAY_API is set: it is for
 # estimators that compute on other arrays than numpy's. None is skipped by us, and none is expected to fail.
 @pytest.mark.filterwarnings(f"ignore:.*{FEW}:UserWarning")

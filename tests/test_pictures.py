@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from matplotlib.figure import Figure
 
-from irene.evaluation.figures import learning_curves
 from irene.evaluation.page import inline_svg
+from irene.evaluation.report_pictures import learning_curves
 from irene.pictures import COLOURS, logarithmic, rendered, styled
 from irene.training.methods import METHODS
 

@@ -21,7 +21,7 @@ from irene.halting.policies import Never
 from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.halting.trajectory import Trajectory, follow
-from irene.models.adapters import as_batch, kind_for
+from irene.models.adapters import as_batch, float_type_for
 from irene.models.member import are_probabilities, as_heads
 from irene.tensor_files import read_with_header, write_with_header
 from irene.types import Cost, Prediction, Task, check_task_name, check_width
@@ -151,13 +151,13 @@ class Bank:
 
         Without `targets`, `inputs` gives batches of (inputs, targets), as a DataLoader does.
         """
-        kind = kind_for(cascade.members)
+        float_type = float_type_for(cascade.members)
         if targets is None:
             wanted: list[Tensor] = []
-            outputs = outputs_of(cascade, _apart(inputs, wanted, kind))
+            outputs = outputs_of(cascade, _apart(inputs, wanted, float_type))
             targets = torch.cat(wanted)
         else:
-            outputs = outputs_of(cascade, as_batch(inputs, kind).split(batch_size))  # type: ignore[arg-type] # it refuses
+            outputs = outputs_of(cascade, as_batch(inputs, float_type).split(batch_size))  # type: ignore[arg-type] # it refuses
         return cls.from_arrays(outputs, targets, costs=cascade.costs, task=cascade.task)
 
     @classmethod
@@ -255,7 +255,7 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
 
 
 def _is_one_hot(targets: Tensor | NDArray[Any]) -> bool:
-    """Whether every row has a single 1 for its class, and zeros: nobody predicts such values."""
+    """Whether every row has a single 1, for its class, and zeros: such rows are hardly values to predict."""
     if targets.ndim != 2 or targets.shape[0] == 0 or targets.shape[1] < 2:
         return False
     return bool(((targets == 0) | (targets == 1)).all()) and bool(((targets == 1).sum(1) == 1).all())
@@ -311,7 +311,7 @@ def refuse_probabilities(outputs_NTHK: Tensor, task: Task) -> None:
             )
 
 
-def _apart(batches: Any, targets: list[Tensor], kind: torch.dtype) -> Iterator[Tensor]:
+def _apart(batches: Any, targets: list[Tensor], float_type: torch.dtype) -> Iterator[Tensor]:
     """The inputs of batches of (inputs, targets), whose targets are added to a list."""
     if isinstance(batches, Tensor | np.ndarray):
         raise OptionError("a bank needs targets: give them after the inputs, or give batches of (inputs, targets)")
@@ -321,4 +321,4 @@ def _apart(batches: Any, targets: list[Tensor], kind: torch.dtype) -> Iterator[T
         if np.ndim(batch[1]) == 0:
             raise OptionError("expected batches of (inputs, targets), got a single sample: give a DataLoader")
         targets.append(as_batch(batch[1]))
-        yield as_batch(batch[0], kind)
+        yield as_batch(batch[0], float_type)

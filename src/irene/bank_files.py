@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irene.data.npz import read_npz
-from irene.errors import DataError, MissingExtraError, OptionError, first_line
+from irene.errors import DataError, OptionError, first_line, import_extra
 from irene.types import Cost
 
 Array = NDArray[Any]
@@ -65,10 +65,9 @@ def _cost(path: Path, member: int, values: dict[str, Any]) -> Cost:
 
 def _read_parquet(path: Path) -> OutputFile:
     """One row a sample: if there `target` and `id`, and every other column a member's list of outputs, in order."""
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet") from None
+    import_extra("pyarrow", "parquet")
+    from pyarrow import ArrowException, parquet
+
     try:
         table = parquet.read_table(path)
     except (ArrowException, OSError) as error:

@@ -17,7 +17,7 @@ from irene.halting import skipping
 from irene.halting.policies import Never
 from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation, Rule
-from irene.models.adapters import as_batch, as_members, kind_for
+from irene.models.adapters import as_batch, as_members, float_type_for
 from irene.models.cost import measure_cost
 from irene.models.member import as_heads
 from irene.types import Cost, Prediction, Task, check_task_name
@@ -88,7 +88,7 @@ class Cascade:
         parameters, FLOPs and ms.
         """
         members, task = as_members(models, task)
-        costs = None if example is None else _costs_of(members, as_batch(example, kind_for(members)))
+        costs = None if example is None else _costs_of(members, as_batch(example, float_type_for(members)))
         return cls(members, policy, aggregation=aggregation, costs=costs, task=task)
 
     @property
@@ -109,7 +109,7 @@ class Cascade:
 
         In order, unless the policy is a `Router`, which chooses the next member of each sample.
         """
-        inputs = as_batch(inputs, kind_for(self.members))
+        inputs = as_batch(inputs, float_type_for(self.members))
         if isinstance(self.policy, skipping.Router):
             return skipping.predict(self.members, self.policy, self.aggregation, inputs, task=self.task)
         rule = self.rule

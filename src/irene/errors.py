@@ -13,10 +13,12 @@ Messages are one line: what was expected, what came, and what to do.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 
 class IreneError(Exception):
@@ -47,7 +49,19 @@ class MissingExtraError(IreneError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed: run pip install 'irene-ensemble[{extra}]'")
+        super().__init__(package, extra)  # what it is made of again in another process
+
+    def __str__(self) -> str:
+        package, extra = self.args
+        return f"{package} is not installed: run pip install 'irene-ensemble[{extra}]'"
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """A module of an optional library; where that is missing, an error that names the extra it comes with."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(module.partition(".")[0], extra) from error
 
 
 def some_of(names: Sequence[str], most: int = 10) -> str:

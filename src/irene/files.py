@@ -13,6 +13,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import IO, Any
 
+import numpy as np
+
 from irene.errors import OptionError
 
 
@@ -110,7 +112,9 @@ def _is_at(file: IO[str], path: Path) -> bool:
 
 
 def as_json(value: Any) -> Any:
-    """The value with only what every JSON reader takes: NaN and infinities are null, tuples are lists."""
+    """The value with only what every JSON reader takes: no NaN or infinity, no tuple, no number of numpy's."""
+    if isinstance(value, np.generic):
+        return as_json(value.item())
     if isinstance(value, dict):
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -254,6 +254,6 @@ def figures_of(
     ran_NT = prediction.ran.double()
     for unit in ("flops", "ms"):
         per_member_T = torch.tensor([getattr(cost, unit) for cost in costs], dtype=torch.float64)
-        per_member_T[per_member_T == 0] = math.nan  # nobody measured it
+        per_member_T[per_member_T == 0] = math.nan  # not measured
         figures[unit] = float((ran_NT @ per_member_T).mean()) + getattr(gate, unit, 0.0)
     return figures

@@ -22,12 +22,12 @@ def percent(value: float | None) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """A time, a dash where nobody measured it."""
+    """A time, a dash where it was not measured."""
     return NONE if not value or math.isnan(value) else f"{value:.3g}"
 
 
 def si(value: float | None) -> str:
-    """A large number with its thousands as K, M, G or T, a dash for what nobody measured."""
+    """A large number with its thousands as K, M, G or T, a dash for what was not measured."""
     if not value or math.isnan(value):
         return NONE
     for unit in ("", "K", "M", "G"):

@@ -73,6 +73,16 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     return styled
 
 
+def panels(count: int, columns: int, **options: Any) -> tuple[Figure, list[Axes]]:
+    """A picture of so many panels in so many columns; the options are those of `Figure.subplots`."""
+    rows = -(-count // columns)
+    figure = Figure(figsize=(WIDTH, 0.4 + 2.3 * rows))
+    grid = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    for axes in grid[count:]:
+        axes.set_visible(False)
+    return figure, grid[:count]
+
+
 def logarithmic(axes: Axes, text: Callable[[float], str] = "{:g}".format) -> None:
     """Let the y axis show the logarithm, with plain numbers at its ticks, in a form of one's own."""
     axes.set_yscale("log")

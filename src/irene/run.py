@@ -26,7 +26,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from irene import run_files
 from irene.bank import Bank
@@ -216,7 +216,7 @@ class Run:
     def save_member(self, member: Member, cost: Cost) -> None:
         """Add a trained member."""
         file = f"members/{len(self.manifest['members'])}.safetensors"
-        self.manifest["members"].append({**self._save_module(file, member), **_about(member), "cost": cost.to_dict()})
+        self.manifest["members"].append({**self._write_member(file, member), "cost": cost.to_dict()})
 
     def save_onnx(self, content: bytes, cost: Cost, *, log: bool) -> None:
         """Add a member that is an ONNX model, as the content of its file; `log` as in `OnnxFile`."""
@@ -284,14 +284,15 @@ class Run:
 
     def save_gate(self, gate: Member, top: int, cost: Cost) -> None:
         """Add the gate of a mixture, which runs on every sample beside the members it chooses."""
-        entry = {**self._save_module(self._unused_name("gate.safetensors"), gate), **_about(gate)}
+        entry = self._write_member(self._unused_name("gate.safetensors"), gate)
         self.manifest["gate"] = {**entry, "top": top, "cost": cost.to_dict()}
 
     def save_policy(self, policy: Stopper) -> None:
         """Set the policy and write its tensors if it has any."""
         entry = registry.describe(policy)
         if policy.state_dict():
-            entry |= self._save_module(self._unused_name("policy.safetensors"), policy)
+            file = self._unused_name("policy.safetensors")
+            entry |= run_files.write_tensors(self.path, file, policy.state_dict())
         self.manifest["policy"] = entry
 
     def save_bank(self, split: str, bank: Bank) -> None:
@@ -332,8 +333,8 @@ class Run:
         entry: dict[str, Any] = self.manifest["points"][name]
         return entry
 
-    def _save_module(self, file: str, module: nn.Module) -> dict[str, str]:
-        return run_files.write_tensors(self.path, file, module.state_dict())
+    def _write_member(self, file: str, member: Member) -> dict[str, Any]:
+        return {**run_files.write_tensors(self.path, file, member.state_dict()), "spec": member.spec.to_dict()}
 
     def _runnable(self, entry: dict[str, Any], device: torch.device) -> MemberLike:
         if entry.get("kind") == "onnx":
@@ -362,10 +363,6 @@ class Run:
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that holds anything but what a process leaves that is killed while it creates a run."""
+    """Refuse a folder that holds more than what a process leaves behind when it is killed while creating a run."""
     if folder.exists() and (not folder.is_dir() or any(not _BEGUN.fullmatch(item.name) for item in folder.iterdir())):
         raise RunError(f"{folder}: exists already; give another folder (--out)")
-
-
-def _about(member: Member) -> dict[str, Any]:
-    return {"spec": member.spec.to_dict()}

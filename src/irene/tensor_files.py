@@ -1,4 +1,4 @@
-"""Tensors, and what is to be known of them, in one safetensors file."""
+"""Tensors and a header that describes them, in one safetensors file."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, 
 
 
 def read_with_header(path: str | Path, kind: str) -> tuple[Any, dict[str, Tensor]]:
-    """Read the header and the tensors of such a file; what goes wrong is for the caller to explain."""
+    """Read the header and the tensors of such a file; the caller explains what goes wrong."""
     with safe_open(str(path), framework="pt") as file:
         return json.loads(file.metadata()[kind]), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118

@@ -24,7 +24,7 @@ COST_UNITS: tuple[CostUnit, ...] = get_args(CostUnit)
 
 
 def check_task_name(task: str) -> None:
-    """Refuse a task that is none."""
+    """Refuse an unknown task."""
     if task not in TASKS:
         raise OptionError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
 

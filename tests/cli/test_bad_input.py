@@ -129,7 +129,7 @@ def test_options_a_method_finds_wrong_only_when_it_starts(mistake: Mistake, file
 
 
 def test_an_extra_that_is_missing(mistake: Mistake, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     line = mistake("train", "single", "--data", f"npz:{files / 'points.npz'}", "--tensorboard", "--out", "deep/run")
     assert line == "tensorboard is not installed: run pip install 'irene-ensemble[tensorboard]'"
 

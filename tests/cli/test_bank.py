@@ -99,7 +99,9 @@ def test_nothing_can_be_run(irene: Irene, bank: Bank, tmp_path: Path) -> None:
     for ask in (run.predictor, run.cascade, run.members):
         with pytest.raises(RunError, match="holds the outputs of its members and not the members"):
             ask()
-    assert "nothing to run" in irene("predict", tmp_path / "run", tmp_path / "logits.npz").mistake
+    for name in ("logits.npz", "picture.png", "table.csv"):
+        (tmp_path / name).touch()
+        assert "nothing to run" in irene("predict", tmp_path / "run", tmp_path / name).mistake
     assert "nothing to run" in irene("calibrate", tmp_path / "run", "--cost", "1.5", "--data", "digits").mistake
 
 

@@ -49,7 +49,7 @@ def test_large_sets_give_a_tenth_and_never_more_than_enough(samples: int, count:
     assert len(split(data, heldout=0.1).heldout) == samples // 10  # what is asked for is given
 
 
-@pytest.mark.parametrize("heldout", [-1, -0.1, 1.0, 270, True, "0.1", float("nan")])
+@pytest.mark.parametrize("heldout", [-1, -0.1, 1.0, 270, True, False, "0.1", float("nan")])
 def test_sizes_that_cannot_work_are_refused(heldout: float) -> None:
     with pytest.raises(OptionError, match="heldout must be"):
         split(make(), heldout=heldout)

@@ -44,7 +44,7 @@ class Here:
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiments, "Workers", Here)
+    monkeypatch.setattr(experiments, "job_workers", Here)
 
 
 def make(data: Data, out: Path, **options: Any) -> Experiment:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-from irene.evaluation import figures
+from irene.evaluation import report_pictures
 from irene.evaluation.page import Page, inline_svg
 from irene.pictures import INK, WIDTH
 
@@ -52,8 +52,8 @@ def nasty_page() -> str:
     page.heading(NASTY)
     page.text(NASTY, "lead")
     page.table((NASTY,), [(NASTY,)])
-    page.picture(figures.members_used({NASTY: [0.5, 0.5]}), NASTY)
-    page.picture(figures.members_used({NASTY: [0.5, 0.5]}), NASTY)
+    page.picture(report_pictures.members_used({NASTY: [0.5, 0.5]}), NASTY)
+    page.picture(report_pictures.members_used({NASTY: [0.5, 0.5]}), NASTY)
     page.details(NASTY, {NASTY: NASTY, "command": NASTY}, code=["command"])
     return page.render(NASTY)
 
@@ -79,7 +79,7 @@ def test_ids_of_pictures_do_not_collide_and_references_hold() -> None:
 
 
 def test_pictures_take_the_ink_of_the_page() -> None:
-    svg = inline_svg(figures.members_used({"run": [1.0]}), "p")
+    svg = inline_svg(report_pictures.members_used({"run": [1.0]}), "p")
     assert svg.startswith("<svg")
     assert INK not in svg
     assert "currentColor" in svg
@@ -87,7 +87,7 @@ def test_pictures_take_the_ink_of_the_page() -> None:
 
 
 def test_the_same_picture_gives_the_same_text() -> None:
-    one, other = (inline_svg(figures.members_used({"run": [0.4, 0.6]}), "p") for _ in range(2))
+    one, other = (inline_svg(report_pictures.members_used({"run": [0.4, 0.6]}), "p") for _ in range(2))
     assert one == other
 
 

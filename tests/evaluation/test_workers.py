@@ -15,8 +15,8 @@ import torch
 
 from irene.data import Data
 from irene.evaluation.jobs import Job, Outcome
-from irene.evaluation.workers import Workers, default_workers
-from irene.processes import cores
+from irene.evaluation.workers import default_workers, job_workers
+from irene.processes import Workers, cores
 from irene.run import Run
 from irene.training.options import LoopOptions
 from irene.training.train import TrainOptions
@@ -40,7 +40,7 @@ def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("nothing happened for a minute")
 
 
-def collect(pool: Workers, count: int) -> dict[str, Outcome]:
+def collect(pool: Workers[Job, Outcome], count: int) -> dict[str, Outcome]:
     """The outcomes of so many jobs."""
     ended: dict[str, Outcome] = {}
 
@@ -54,7 +54,7 @@ def collect(pool: Workers, count: int) -> dict[str, Outcome]:
 
 def test_a_killed_worker_costs_only_its_job(make_job: Callable[..., Job]) -> None:
     endless, short = make_job("average", epochs=1_000_000), make_job("single")
-    with closing(Workers(2, threads=1)) as pool:
+    with closing(job_workers(2, threads=1)) as pool:
         before = set(multiprocessing.active_children())
         pool.start(endless)
         (worker,) = set(multiprocessing.active_children()) - before
@@ -76,7 +76,7 @@ def test_a_killed_worker_costs_only_its_job(make_job: Callable[..., Job]) -> Non
 def test_closing_ends_workers_in_the_middle_of_a_job(make_job: Callable[..., Job]) -> None:
     endless = make_job("average", epochs=1_000_000)
     before = set(multiprocessing.active_children())
-    with closing(Workers(1)) as pool:
+    with closing(job_workers(1)) as pool:
         pool.start(endless)
         until((endless.folder / "metrics.jsonl").exists)
         assert pool.wait(0.0) == []

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from PIL import Image
-
-from irene.training.importance import importance, importance_picture
+from irene.training.importance import importance
 
 SHARES = {"rank": 0.2, "lr": 0.7, "decay": 0.1}
 
@@ -16,9 +12,3 @@ def test_bars_in_order() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["decay", "rank", "lr"]
     assert [round(bar.get_width(), 3) for bar in axes.patches] == [0.1, 0.2, 0.7]
     assert {text.get_text() for text in axes.texts} == {"10%", "20%", "70%"}
-
-
-def test_a_picture(tmp_path: Path) -> None:
-    importance_picture(SHARES, tmp_path / "importance.png")
-    with Image.open(tmp_path / "importance.png") as picture:
-        assert picture.width > picture.height > 100

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
 from irene.bank import Bank
@@ -13,6 +12,7 @@ from irene.calibration import targets
 from irene.calibration.figures import expected_figures
 from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.targets import Target
+from irene.data.evenly import evenly
 from irene.data.fingerprint import tensor_digest
 from irene.errors import CalibrationError
 from irene.halting.policy import Policy, Stopper
@@ -51,6 +51,7 @@ def calibrate(
     expected = expected_figures(curve, threshold, confidence=target.confidence, quality_N=quality_N)
     expected["unit"] = target.unit
     depth = curve.trajectory.steps
+    scores_N = first_scores(curve.trajectory.scores_NT).sort().values
     if target.p99 is not None:
         ms_T = cost_vector(bank.costs, "ms")[:depth]
         ms_N = curve.at(threshold, curve.trajectory.costs(ms_T))
@@ -76,7 +77,7 @@ def calibrate(
             **({} if drawn is None else {"seed": drawn}),
         },
         why=why,
-        scores=_thinned(first_scores(curve.trajectory.scores_NT).sort().values),
+        scores=scores_N[evenly(len(scores_N), _SCORES_KEPT)].cpu(),
     )
 
 
@@ -126,9 +127,3 @@ def _lowest_latency(curve: Frontier, ms_NT: Tensor, confidence: float) -> float:
         return float(ms_NT[0, 0])
     latencies: list[float] = ms_NT.unique().tolist()
     return next(ms for ms in latencies if bool(targets.thresholds_for_latency(curve, ms_NT, ms, confidence).any()))
-
-
-def _thinned(scores_N: Tensor) -> Tensor:
-    """A few thousand of some scores, taken evenly."""
-    kept = torch.linspace(0, len(scores_N) - 1, min(len(scores_N), _SCORES_KEPT)).round().to(torch.int64)
-    return scores_N[kept].cpu()

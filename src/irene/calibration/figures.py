@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import torch
@@ -26,11 +27,11 @@ def expected_figures(
         quality_N = frontier.at(threshold, frontier.quality_NT)
     used_N = frontier.trajectory.halting_steps(threshold)
     shares = torch.bincount(used_N - 1, minlength=frontier.trajectory.steps).double() / len(used_N)
-    low, high = float(frontier.costs_NT.min()), float(frontier.costs_NT.max())
+    low, high = mean_interval(costs_N, confidence)
     task = frontier.trajectory.task
     lost = float(drop((frontier.full_N - quality_N).mean(), frontier.full_N.mean(), task))
     figures: dict[str, Any] = {"cost": float(costs_N.mean())}
-    intervals = {"cost": [max(low, (cost := mean_interval(costs_N, confidence))[0]), min(high, cost[1])]}
+    intervals = {"cost": [max(low, float(frontier.costs_NT.min())), min(high, float(frontier.costs_NT.max()))]}
     if task == "classification":
         figures |= {"accuracy": float(quality_N.mean()), "drop": lost}
         intervals["accuracy"] = share_interval(int(quality_N.sum()), len(quality_N), confidence)
@@ -53,12 +54,9 @@ def mean_interval(values_N: Tensor, confidence: float) -> Interval:
 
 def share_interval(events: int, samples: int, confidence: float) -> Interval:
     """Exact interval of a share (Clopper-Pearson)."""
-    from scipy.stats import beta
+    from scipy.stats import binomtest
 
-    tail = (1 - confidence) / 2
-    low = float(beta.ppf(tail, events, samples - events + 1)) if events else 0.0
-    high = float(beta.ppf(1 - tail, events + 1, samples - events)) if events < samples else 1.0
-    return [low, high]
+    return [float(bound) for bound in binomtest(events, samples).proportion_ci(confidence, method="exact")]
 
 
 def drop_interval(full_N: Tensor, quality_N: Tensor, confidence: float) -> Interval:
@@ -72,4 +70,5 @@ def drop_interval(full_N: Tensor, quality_N: Tensor, confidence: float) -> Inter
 
 
 def _z(confidence: float) -> float:
-    return math.sqrt(2) * float(torch.special.erfinv(torch.tensor(confidence, dtype=torch.float64)))
+    """How many standard deviations an interval reaches to each side."""
+    return -NormalDist().inv_cdf((1 - confidence) / 2)

@@ -114,7 +114,7 @@ def threshold_for_cost(frontier: Frontier, asked: float, unit: CostUnit) -> int:
     if not can_cost(frontier, asked):
         within = float(cost_M[0]) < asked < float(cost_M[-1])
         shared = f"too many of the {len(frontier)} samples share a score"
-        reason = shared if within else f"{_span(frontier)} {unit} can be reached"
+        reason = shared if within else f"{cost_M[0]:.4g} to {cost_M[-1]:.4g} {unit} can be reached"
         reason += _first_step(frontier) if float(frontier.costs_NT.min()) < asked < float(cost_M[-1]) else ""
         raise CalibrationError(
             f"a mean cost of {asked:g} {unit} cannot be met: {reason}; the nearest possible is {cost_M[index]:.4g}"
@@ -193,7 +193,3 @@ def _first_step(frontier: Frontier) -> str:
     if frontier.trajectory.task == "classification":
         return alike
     return f"{alike} (in regression one with a single head has nothing to compare: give it two heads)"
-
-
-def _span(frontier: Frontier) -> str:
-    return f"{frontier.cost_M[0]:.4g} to {frontier.cost_M[-1]:.4g}"

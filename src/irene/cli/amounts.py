@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irene.cli.options import fraction, number
+from irene.cli.options import fraction, number, one_of
 from irene.errors import OptionError
 from irene.types import COST_UNITS, CostUnit
 
@@ -36,9 +36,7 @@ def milliseconds(text: str | None, flag: str) -> float | None:
 
 def cost(text: str | None, unit: str | None) -> tuple[float | None, CostUnit]:
     """A mean cost such as 1.3, 250M or 3ms, and its unit: the one given, what the text ends in, or members."""
-    if unit is not None and unit not in COST_UNITS:
-        raise OptionError(f"--cost-unit must be one of {', '.join(COST_UNITS)}, got {unit!r}")
-    known: CostUnit = next((one for one in COST_UNITS if one == unit), "members")
+    known = one_of("members" if unit is None else unit, COST_UNITS, "--cost-unit")
     if text is None:
         return None, known
     if text.strip().lower().endswith("s"):

@@ -22,7 +22,7 @@ from irene.cli.doctor import doctor
 from irene.cli.drift import drift
 from irene.cli.evaluate import evaluate
 from irene.cli.export import export
-from irene.cli.importing import import_
+from irene.cli.import_ import import_
 from irene.cli.methods import methods
 from irene.cli.output import command, leads
 from irene.cli.points import points

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from irene.cli.importing import Labels
+from irene.cli.import_ import Labels
 from irene.cli.output import speaking
 from irene.cli.params import Json, TaskName
 
@@ -45,7 +45,7 @@ def bank(
     parameters. A .parquet file has the column target, optionally id, and one column per member with its outputs.
     """
     from irene.bank import Bank
-    from irene.cli.imports import as_task, costs_with, read_labels, show_import
+    from irene.cli.importing import as_task, costs_with, read_labels, show_import
     from irene.cli.options import share_or_count
     from irene.errors import OptionError
     from irene.imported import import_outputs

@@ -35,7 +35,7 @@ def check_picture(out: Path | None) -> None:
 
 
 def plan(options: BenchOptions) -> str:
-    """What will be timed, so that nobody waits without knowing for what."""
+    """What will be timed, for users who wait for it."""
     rows = len(options.backends) * len(options.batches) * len(get_args(Mode))
     for name in options.backends:
         parse_backend(name)  # a mistake is all that is said then

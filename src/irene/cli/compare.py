@@ -121,7 +121,7 @@ def _existing(
     from irene.evaluation.table_files import write_table
     from irene.run import Run
 
-    refuse_training(flags, {"--methods": methods, "--members": members})
+    refuse_training(flags, methods=methods, members=members)
     table = make_table(
         [Run.open(folder) for folder in folders], points=list(dict.fromkeys(points)), reference=reference
     )

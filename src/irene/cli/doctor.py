@@ -56,7 +56,7 @@ def extras() -> dict[str, dict[str, Any]]:
     try:
         requirements = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
-        return {}  # run from a source tree: nobody has written down what belongs to what
+        return {}  # run from a source tree, which has no metadata
     found: dict[str, dict[str, Any]] = {}
     for requirement in requirements:
         parts = _REQUIREMENT.match(requirement)

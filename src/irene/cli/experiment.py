@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -138,33 +138,17 @@ def own_options(settings: Sequence[str]) -> dict[str, Any]:
     return {name: given_options.apply(find_method(name).options(), its, name) for name, its in given.items()}
 
 
-def refuse_training(flags: Flags, more: Mapping[str, object]) -> None:
+def refuse_training(flags: Flags, **more: object) -> None:
     """Refuse flags of a training where runs that exist are given; `more` are those of a single verb."""
+    from irene.cli import options as given_options
     from irene.errors import OptionError
 
-    given = {
-        **more,
-        "--data": flags.data,
-        "--target": flags.target,
-        "--task": flags.task,
-        "--root": flags.root,
-        "--size": flags.size,
-        "--heldout": flags.heldout,
-        "--backbone": flags.backbone,
-        "--backbones": flags.backbones,
-        "--epochs": flags.epochs,
-        "--batch-size": flags.batch_size,
-        "--lr": flags.lr,
-        "--compile": flags.compile or None,
-        "--workers": flags.workers,
-        "--set": flags.settings or None,
-        "--ray": flags.ray or None,
-    }
-    for flag, value in given.items():
-        if value is not None:
-            raise OptionError(
-                f"{flag} is for training, and runs that exist are not trained: leave one or the other out"
-            )
+    switches = {"compile": flags.compile or None, "ray": flags.ray or None, "set": flags.settings or None}
+    asked = {**more, **vars(flags), **switches}
+    for name in ("seeds", "device", "out", "settings", "command"):
+        del asked[name]
+    for flag, _ in given_options.given(asked).values():
+        raise OptionError(f"{flag} is for training, and runs that exist are not trained: leave one or the other out")
 
 
 def tell(done: Done, output: Output) -> None:

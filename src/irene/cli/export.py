@@ -53,17 +53,19 @@ def export(
     --int8 needs the run's held-out samples again: name its data with --data unless it is bundled with irene.
     """
     from irene.cli import amounts
-    from irene.cli.exporting import choose_format, heldout_data, show_export
+    from irene.cli.exporting import heldout_data, show_export
     from irene.cli.loading import Reading
+    from irene.cli.options import one_of
     from irene.errors import OptionError
     from irene.run import Run
+    from irene.runtime.export.folder import FORMATS
     from irene.runtime.export.folder import export as write
     from irene.runtime.quantise import MAX_LOSS
 
     with speaking(json) as output:
         if out is None:
             raise OptionError("say where to write the folder, for example --out exported")
-        chosen, limit = choose_format(format), amounts.share(max_loss, "--max-loss")
+        chosen, limit = one_of(format, FORMATS, "--format"), amounts.share(max_loss, "--max-loss")
         if limit is not None and not int8:
             raise OptionError("--max-loss is what --int8 may cost: leave it out, or give --int8 too")
         if limit is not None and limit < 0:

@@ -14,15 +14,6 @@ from irene.data import Data, names
 from irene.errors import OptionError
 from irene.evaluation.banks import like_training
 from irene.run import Run
-from irene.runtime.export.folder import FORMATS, Format
-
-
-def choose_format(text: str) -> Format:
-    """The format of this name."""
-    for known in FORMATS:
-        if known == text:
-            return known
-    raise OptionError(f"--format must be one of {', '.join(FORMATS)}, got {text!r}")
 
 
 def heldout_data(run: Run, spec: str | None, how: Reading, *, int8: bool) -> Data | None:

@@ -1,66 +1,81 @@
-"""`irene import`: a run of members that were trained elsewhere."""
+"""What `irene import` and `irene bank` share: labels, costs, and what they say in the end."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from rich.console import Console
 
-from irene.cli.output import speaking
-from irene.cli.params import Device, Json, Root, Size, Source, Target, TaskName
+from irene.bank import Bank
+from irene.cli import options
+from irene.cli.output import Output, command, say
+from irene.cli.tables import figures_table
+from irene.errors import DataError, OptionError
+from irene.run import Run
+from irene.types import TASKS, Cost, Task
 
-Labels = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The class of each output, one name per line.", dir_okay=False)
-]
+
+def as_task(text: str | None) -> Task | None:
+    """The task of that name."""
+    return None if text is None else options.one_of(text, TASKS, "--task")
 
 
-def import_(
-    files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE...", help=".onnx files, in the order in which they run.")
-    ] = None,
-    members: Annotated[list[Path] | None, typer.Option(metavar="FILE...", help="The same files, as an option.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="RUN", help="The run directory to write (required).")] = None,
-    labels: Labels = None,
-    data: Source = None,
-    unseen: Annotated[
-        str,
-        typer.Option(
-            metavar="all|test",
-            help="all: no member has seen any of --data. test: they were trained on its training samples.",
-        ),
-    ] = "all",
-    target: Target = None,
-    task: TaskName = None,
-    root: Root = None,
-    size: Size = None,
-    device: Device = "auto",
-    json: Json = False,
-) -> None:
-    """Make a run from ONNX models you have, to calibrate, evaluate and use like one that irene trained.
+def read_labels(path: Path | None) -> list[str] | None:
+    """The lines of a file that are not empty."""
+    if path is None:
+        return None
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: is not UTF-8 text; expected one class name per line") from None
+    return [line for line in lines if line]
 
-    The files are copied. Members get inputs as they are in the data, images as numbers from 0 to 255. With --data,
-    their outputs are saved: on its training samples to calibrate on, and on its test samples to test on.
-    """
-    from irene.cli.imports import as_task, read_labels, show_import
-    from irene.cli.loading import Reading, load_data
-    from irene.devices import pick_device
-    from irene.errors import OptionError
-    from irene.imported import import_members
 
-    with speaking(json) as output:
-        if out is None:
-            raise OptionError("say where to write the run, for example --out runs/mine")
-        if data is None and any(given is not None for given in (target, root, size)):
-            raise OptionError("--target, --root and --size say how to read --data: give it too")
-        loaded = None if data is None else load_data(data, Reading(target=target, task=task, root=root, size=size))
-        run = import_members(
-            [*(members or ()), *(files or ())],
-            out,
-            labels=read_labels(labels),
-            data=loaded,
-            unseen=unseen,
-            task=as_task(task),
-            device=pick_device(device),
-        )
-        show_import(run, output)
+def costs_with(bank: Bank, given: Mapping[str, str | None]) -> Bank:
+    """The bank with some of its costs replaced: comma-separated numbers, one a member."""
+    costs = [cost.to_dict() for cost in bank.costs]
+    for field, text in given.items():
+        if text is None:
+            continue
+        try:
+            values = [options.number(word) for word in options.names(text)]
+        except ValueError:
+            raise OptionError(f"--{field} takes numbers with commas between, such as 70M,1.1G, got {text!r}") from None
+        if len(values) != len(costs):
+            raise OptionError(f"--{field} needs a value for each of {len(costs)} members, got {len(values)}")
+        for cost, value in zip(costs, values, strict=True):
+            cost[field] = value
+    return replace(bank, costs=tuple(Cost.from_dict(cost) for cost in costs))
+
+
+def show_import(run: Run, output: Output) -> None:
+    """Say where the run is, what all members together achieve, and what to do next."""
+    value = {
+        "run": str(run.path),
+        "method": run.method,
+        "task": run.task,
+        "data": run.manifest["data"]["data"],
+        "members": len(run.costs),
+        "ms": [cost.ms or None for cost in run.costs],
+        "classes": run.manifest["data"]["classes"],
+        "notes": run.manifest["notes"],
+        **run.figures,
+    }
+
+    def show(screen: Console) -> None:
+        if run.figures:
+            screen.print(figures_table(run.figures, title="All members on every sample"))
+        for note in run.manifest["notes"]:
+            say(screen, f"note: {note}")
+        say(screen, f"\nrun written to {run.path}")
+        if len(run.costs) == 1:
+            screen.print("stopping early takes two members or more: there is nothing to calibrate", highlight=False)
+        elif "heldout" in run.figures:
+            hint = command("calibrate", run.path, "--max-drop", "0.5%")
+            say(screen, f"next: {hint}")
+        else:
+            screen.print("next: irene calibrate with labelled --data", markup=False, highlight=False)
+
+    output.result(value, show)

@@ -17,7 +17,7 @@ from irene.data.cells import Cells, check_names
 from irene.data.images import read_image
 from irene.data.like import Unseen
 from irene.data.table import encode
-from irene.errors import DataError, MissingExtraError, first_line
+from irene.errors import DataError, first_line, import_extra
 
 
 def read_parquet(
@@ -29,10 +29,9 @@ def read_parquet(
     sample's numbers, nested or flat, or a column `image` with the bytes of an image file (or a struct that has them
     as `bytes`).
     """
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet") from None
+    import_extra("pyarrow", "parquet")
+    from pyarrow import ArrowException, parquet
+
     try:
         # Opened here, as pyarrow takes no names that are not UTF-8.
         with path.open("rb") as content, parquet.ParquetFile(content) as file:

@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from irene.errors import OptionError
 
+Name = TypeVar("Name", bound=str)
 _SUFFIXES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _FLAGS = {  # of the options whose flag is not their name
     "optimizer.kind": "--optimizer",
@@ -50,6 +51,14 @@ def share_or_count(text: str | None, flag: str = "--heldout") -> float | int | N
         return int(text) if text.isdecimal() else float(text)
     except ValueError:
         raise OptionError(f"{flag} takes a share such as 0.1 or 10%, or a number of samples, got {text!r}") from None
+
+
+def one_of(text: str, known: Sequence[Name], flag: str) -> Name:
+    """The one of these names that the text is."""
+    for name in known:
+        if name == text:
+            return name
+    raise OptionError(f"{flag} must be one of {', '.join(known)}, got {text!r}")
 
 
 def names(text: str | None) -> tuple[str, ...]:

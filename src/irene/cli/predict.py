@@ -64,11 +64,12 @@ def predict(
         run, picked = Run.open(folder), pick_device(device)
         if probs and run.task == "regression":
             raise OptionError(f"{folder} answers with values, which have no probabilities: leave out --probs")
+        predictor = run.predictor(picked, point=point)  # first: of a run that cannot predict, no file is looked at
         found = find_files(files, run.manifest["data"])
         if out is not None:
             check_apart(out, [*found, *run.files()])
         bucket = bucket_for(run, found, picked, batch_size)
-        answers = Answers(run, picked, point=point, backend=backend, bucket=bucket, warn=output.warn)
+        answers = Answers(run, predictor, picked, point=point, backend=backend, bucket=bucket, warn=output.warn)
         apart = out is not None or json or not output.stdout.isatty()  # from the answers on a terminal
         with Progress(output.console, answers, alone=apart) as progress:
             if out is not None:

@@ -8,10 +8,10 @@ import json
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import IO, Any, Literal, TextIO, get_args
+from typing import IO, Literal, TextIO, get_args
 
 from irene.cli.predictions import Record
-from irene.errors import MissingExtraError, OptionError
+from irene.errors import OptionError, import_extra
 from irene.files import as_json
 
 Format = Literal["csv", "jsonl", "parquet"]
@@ -93,7 +93,9 @@ def _join_text(parts: Sequence[Path], target: IO[bytes]) -> None:
 
 
 def _join_parquet(parts: Sequence[Path], target: IO[bytes]) -> None:
-    _, parquet = _pyarrow()
+    import_extra("pyarrow", "parquet")
+    from pyarrow import parquet
+
     # Files are opened here, as pyarrow takes no names that are not UTF-8.
     with parts[0].open("rb") as content:
         schema = parquet.read_schema(content)
@@ -104,16 +106,9 @@ def _join_parquet(parts: Sequence[Path], target: IO[bytes]) -> None:
 
 
 def _parquet_bytes(rows: Sequence[Record]) -> bytes:
-    pyarrow, parquet = _pyarrow()
+    pyarrow = import_extra("pyarrow", "parquet")
+    from pyarrow import parquet
+
     buffer = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(list(rows)), buffer)
     return buffer.getvalue()
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet") from None
-    return pyarrow, parquet

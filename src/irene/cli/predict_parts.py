@@ -145,7 +145,7 @@ class Parts:
             raise
 
     def _remove(self) -> None:
-        """Take the folder away, at once: what is left of it if the process is killed is in nobody's way."""
+        """Rename the folder, then remove it: what is left if the process is killed is in no later call's way."""
         hidden = self.folder.rename(draft_of(self.folder))
         shutil.rmtree(hidden, ignore_errors=True)
 

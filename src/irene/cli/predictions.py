@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,6 +17,7 @@ from irene.cli.inputs import Rows, read_rows
 from irene.data.images import is_image
 from irene.errors import OptionError
 from irene.halting.policy import Policy
+from irene.mixture import Mixture
 from irene.models import Member
 from irene.run import Run
 from irene.runtime.backend import parse_backend
@@ -43,6 +44,7 @@ class Answers:
     def __init__(
         self,
         run: Run,
+        predictor: Cascade | Mixture,
         device: torch.device,
         *,
         point: str | None,
@@ -53,7 +55,7 @@ class Answers:
         self.run = run
         self.device = device
         self.bucket = bucket
-        self._predictor = predictor = run.predictor(device, point=point)
+        self._predictor = predictor
         self._cascade: Cascade | None = None  # what the engine can run: members that have an order
         if isinstance(predictor, Cascade) and isinstance(predictor.policy, Policy):
             self._cascade = predictor
@@ -79,7 +81,7 @@ class Answers:
         about = self.run.manifest["data"]
         batches = read_rows(files, about, batch_size=self.bucket, skip=skip * CHUNK, warn=self._warn)
         for first in batches:
-            yield self._records(_with_first(first, islice(batches, CHUNK - 1)), probs=probs)
+            yield self._records(chain([first], islice(batches, CHUNK - 1)), probs=probs)
 
     def _records(self, batches: Iterable[Rows], *, probs: bool) -> Iterator[list[Record]]:
         places: list[list[tuple[str, int]]] = []
@@ -167,8 +169,3 @@ def bucket_for(run: Run, files: Sequence[Path], device: torch.device, asked: int
     fitting = max(MOST_BYTES // (4 * math.prod(shape)), 1)  # inputs are float32 at most
     most = min(asked or usual_bucket(shape, device), LARGEST, fitting)
     return min(most, len(files)) if all(map(is_image, files)) else most
-
-
-def _with_first(first: Rows, others: Iterable[Rows]) -> Iterator[Rows]:
-    yield first
-    yield from others

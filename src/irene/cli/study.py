@@ -112,7 +112,7 @@ def _answer(name: str, folders: list[Path], flags: Flags, members: int | None, o
 
     chosen = find_study(name)
     if folders:
-        refuse_training(flags, {"--members": members})
+        refuse_training(flags, members=members)
         done = Done(runs=[Run.open(folder) for folder in folders])
         place = flags.out or Path("studies")
     else:

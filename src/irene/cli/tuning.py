@@ -10,8 +10,8 @@ from irene.cli.output import Output, command, say
 from irene.cli.tables import pairs
 from irene.cli.training import Flags, data_spec, loop_options, method_options, train_options
 from irene.training.methods import find_method
-from irene.training.study import load_optuna
 from irene.training.trial import TuneOptions
+from irene.training.trials import load_optuna
 from irene.training.tune import Tuned, tune
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -40,12 +39,6 @@ class ImageFiles(Dataset[tuple[Tensor, int]]):
         return read_image(self.paths[index], self.shape), int(self.labels[index])
 
 
-@dataclass(frozen=True)
-class _Found:
-    paths: list[Path]
-    labels: list[str]
-
-
 def from_folder(
     path: str | Path,
     *,
@@ -66,25 +59,25 @@ def from_folder(
     if not path.is_dir():
         raise DataError(f"{path} is not a folder: expected one with a sub-folder of images per class")
     apart = (path / "train").is_dir() and (path / "test").is_dir()
-    found = _find(path / "train") if apart else _find(path)
-    tests = _find(path / "test") if apart else _Found([], [])
-    targets = encode_targets(np.array(found.labels), np.array(tests.labels, dtype=np.str_), learnt=like is None)
-    paths = found.paths + tests.paths
+    train_paths, labels = _find(path / "train" if apart else path)
+    test_paths, test_labels = _find(path / "test") if apart else ([], [])
+    targets = encode_targets(np.array(labels), np.array(test_labels, dtype=np.str_), learnt=like is None)
+    paths = train_paths + test_paths
     if like is not None and len(like.shape) == 3:
         channels, height, width = like.shape
         shape = channels, height, width
     else:
-        shape = _common_shape(paths, len(found.paths), size)
+        shape = _common_shape(paths, len(train_paths), size)
     samples = _samples(paths, torch.cat([targets.train, targets.test]), shape)
     if apart:
-        stay, aside = torch.arange(len(found.paths)), torch.arange(len(found.paths), len(paths))
+        stay, aside = torch.arange(len(train_paths)), torch.arange(len(train_paths), len(paths))
     else:
         stay, aside = take_aside(targets.train, aside_count(len(paths), test_fraction), seed, fewer=like is not None)
     return _data(path, targets, samples, stay, aside, paths)
 
 
-def _find(folder: Path) -> _Found:
-    """Image files below each class folder, in an order that does not depend on the platform."""
+def _find(folder: Path) -> tuple[list[Path], list[str]]:
+    """Image files below each class folder with its name, in an order that does not depend on the platform."""
     paths, labels = [], []
     for child in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if not child.is_dir() or child.name.startswith("."):
@@ -97,7 +90,7 @@ def _find(folder: Path) -> _Found:
         labels += [child.name] * len(files)
     if not paths:
         raise DataError(f"{folder} has no class folders: expected one sub-folder of images per class")
-    return _Found(paths, labels)
+    return paths, labels
 
 
 def _common_shape(paths: list[Path], train: int, size: int | None) -> tuple[int, int, int]:

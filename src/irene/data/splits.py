@@ -6,6 +6,7 @@ Members learn from train. Policies and selectors are fitted on held-out. Test is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from irene.data.fingerprint import tensor_digest
@@ -31,11 +32,11 @@ class Splits:
 def _heldout_count(available: int, heldout: float | int | None) -> int:
     if heldout is None:
         heldout = min(0.1, _ENOUGH / available) if available >= _LARGE else 0.2
-    if isinstance(heldout, float) and 0 <= heldout < 1:
+    if isinstance(heldout, Real) and not isinstance(heldout, Integral) and 0 <= heldout < 1:
         # A share that is asked for is never rounded away.
         return max(round(available * heldout), 1) if heldout else 0
-    if isinstance(heldout, int) and not isinstance(heldout, bool) and 0 <= heldout < available:
-        return heldout
+    if isinstance(heldout, Integral) and not isinstance(heldout, bool) and 0 <= heldout < available:
+        return int(heldout)
     raise OptionError(
         f"heldout must be a share from 0 to below 1 or a number of samples below {available}, got {heldout!r}"
     )

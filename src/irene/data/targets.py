@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irene.errors import DataError
+from irene.errors import DataError, some_of
 from irene.types import Task, check_task_name
 
 Array = NDArray[Any]
@@ -32,11 +32,6 @@ def as_array(values: Any) -> Array:
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
-def infer_task(targets: Array) -> Task:
-    """Fractions mean regression; whole numbers, truth values and names mean classification."""
-    return "regression" if targets.dtype.kind == "f" else "classification"
-
-
 def encode_targets(
     train: Array,
     test: Array,
@@ -45,7 +40,7 @@ def encode_targets(
     classes: Sequence[str] | None = None,
     learnt: bool = True,
 ) -> Targets:
-    """Train and test targets for the task, which is told by the type of the targets unless it is given.
+    """Train and test targets for the task: unless it is given, fractions mean regression and all else classification.
 
     Classes are to be learnt, which takes two samples of each, unless `learnt` says that they are known already.
     """
@@ -55,8 +50,7 @@ def encode_targets(
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
         raise DataError(f"every class or value needs a name of its own, and {twice!r} occurs twice: rename one of them")
-    task = task or infer_task(train)
-    if task == "regression":
+    if task == "regression" or (task is None and train.dtype.kind == "f"):
         return _values(train, test, classes)
     return _classes(_one_column(train), _one_column(test), classes, learnt)
 
@@ -133,7 +127,7 @@ def _index(labels: Array, known: Array, where: str) -> Array:
         row = int(unknown[0])
         raise DataError(
             f"{where} sample {row} has the unknown class {str(labels[row])!r}: expected one of "
-            f"{', '.join(str(value) for value in known[:10])}{', ...' if len(known) > 10 else ''}"
+            f"{some_of([str(value) for value in known])}"
         )
     return index
 

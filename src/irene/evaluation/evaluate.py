@@ -13,6 +13,7 @@ from irene import metrics
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.data import Data, Loader
+from irene.data.evenly import evenly
 from irene.errors import DataError
 from irene.evaluation.banks import as_run_expects, unseen_samples
 from irene.halting.policy import Stopper
@@ -109,7 +110,7 @@ def frontier_points(evaluation: Evaluation, policy: Stopper | None = None) -> tu
     run = evaluation.run
     curve = frontier(evaluation.bank, policy or run.policy(), run.aggregation)
     quality_M = curve.quality_M if run.task == "classification" else (-curve.quality_M).sqrt()
-    kept = torch.linspace(0, len(quality_M) - 1, min(_MOST_POINTS, len(quality_M))).round().long()
+    kept = evenly(len(quality_M), _MOST_POINTS)
     return curve.cost_M[kept].tolist(), quality_M[kept].tolist()
 
 

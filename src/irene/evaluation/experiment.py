@@ -16,7 +16,7 @@ from irene.errors import OptionError
 from irene.evaluation.jobs import Job, Outcome, Source, loaded
 from irene.evaluation.ray_tasks import RayTasks
 from irene.evaluation.schedule import Pool, run_jobs
-from irene.evaluation.workers import Workers, default_workers
+from irene.evaluation.workers import default_workers, job_workers
 from irene.files import check_room
 from irene.run import Run
 from irene.training.methods import find_method
@@ -27,7 +27,7 @@ _LARGE = 10_000
 
 
 def default_loop(data: Data) -> LoopOptions:
-    """How members are trained unless somebody says how: few samples take fewer epochs of smaller batches."""
+    """How members are trained by default: few samples take fewer epochs of smaller batches."""
     return LoopOptions(epochs=15, batch_size=64) if len(data.train) < _LARGE else LoopOptions()
 
 
@@ -132,6 +132,6 @@ class Experiment:
         if self.ray:
             return RayTasks(gpus=int(device.type == "cuda"))
         workers = self.workers or default_workers(device, loaded(self.data))
-        # Whatever jobs are left, each has as many threads: they decide the last digits, and a resumed run has the same.
+        # However few jobs are left, threads stay the same: they decide the last digits, also those of a resumed run.
         threads = max(1, torch.get_num_threads() // workers) if device.type == "cpu" else None
-        return Workers(min(workers, jobs), threads=threads)
+        return job_workers(min(workers, jobs), threads=threads)

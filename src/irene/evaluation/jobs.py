@@ -89,12 +89,12 @@ class Outcome:
 
 
 def do(job: Job) -> Outcome:
-    """Do a job; whatever goes wrong is an outcome too, as the other jobs shall go on."""
+    """Do a job; whatever goes wrong is an outcome too, so that the other jobs go on."""
     started = time.monotonic()
     try:
         job.run()
     except (DataError, OptionError) as error:
-        # Training takes a run away again that was refused before it began.
+        # A training that was refused before it began has removed its run again.
         status: Status = "failed" if job.folder.exists() else "unfit"
         return Outcome(status, str(error), time.monotonic() - started)
     except IreneError as error:

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from irene.errors import MissingExtraError
+from irene.errors import import_extra
 from irene.evaluation.jobs import Job, Outcome, do
 
 
@@ -14,11 +14,7 @@ class RayTasks:
     """Every job a task; Ray decides where and when, and starts one again whose worker was lost."""
 
     def __init__(self, *, gpus: int = 0) -> None:
-        try:
-            import ray
-        except ImportError:
-            raise MissingExtraError("ray", "ray") from None
-        self._ray: Any = ray
+        self._ray = ray = import_extra("ray", "ray")
         ray.init(ignore_reinit_error=True, log_to_driver=False)
         self._do = ray.remote(num_cpus=1, num_gpus=gpus)(_do_from)
         self._folder = os.getcwd()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from irene import __version__
 from irene.errors import RunError
-from irene.evaluation import evaluate, figures
+from irene.evaluation import evaluate, report_pictures
 from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.facts import facts, learning
-from irene.evaluation.figures import Series
 from irene.evaluation.page import Page
+from irene.evaluation.report_pictures import Series
 from irene.evaluation.table import gain, refuse_twice
 from irene.evaluation.table_files import written_gain, written_utility
 from irene.evaluation.utility import utility
@@ -86,13 +86,11 @@ def _against(best: Evaluation, rival: Evaluation) -> str:
         if math.isclose(mine, theirs, rel_tol=5e-4):
             return "with the error of"
         share = f"{abs(mine / theirs - 1):.1%} " if theirs else ""  # of no error nothing is a share
-        return f"{share}{_more(mine > theirs, 'less')} error than"
+        return f"{share}{'more' if mine > theirs else 'less'} error than"
     points = 100 * (best.figures["accuracy"] - rival.figures["accuracy"])
-    return "as many as" if abs(points) < 0.05 else f"{abs(points):.1f} points {_more(points > 0, 'fewer')} than"
-
-
-def _more(more: bool, otherwise: str) -> str:
-    return "more" if more else otherwise
+    if abs(points) < 0.05:
+        return "as many as"
+    return f"{abs(points):.1f} points {'more' if points > 0 else 'fewer'} than"
 
 
 def _goodness(evaluation: Evaluation) -> tuple[float, float]:
@@ -157,7 +155,7 @@ def _frontier(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str
         "replayed from their saved outputs; a dashed one stops an ensemble that was trained to run whole.",
         "note",
     )
-    page.picture(figures.frontier([*lines, *dots], quality=title), f"{title} against mean cost in members")
+    page.picture(report_pictures.frontier([*lines, *dots], quality=title), f"{title} against mean cost in members")
 
 
 def _series(name: str, points: tuple[list[float], list[float]], colour: str, *, dashed: bool = False) -> Series:
@@ -167,7 +165,7 @@ def _series(name: str, points: tuple[list[float], list[float]], colour: str, *, 
 def _members_used(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) -> None:
     page.heading("Members a sample used")
     shares = {name: one.figures["used"] for name, one in zip(names, evaluations, strict=True)}
-    page.picture(figures.members_used(shares), "share of samples per number of members, for each run")
+    page.picture(report_pictures.members_used(shares), "share of samples per number of members, for each run")
 
 
 def _answers(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) -> None:
@@ -177,20 +175,20 @@ def _answers(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]
         page.heading("Is its confidence honest?")
         page.text(
             "On the dashed line, of all answers given with 80 % confidence 80 % are right. A dot stands for at least "
-            f"{figures.FEWEST} samples, and is larger the more there are.",
+            f"{report_pictures.FEWEST} samples, and is larger the more there are.",
             "note",
         )
         judged = {}
         for name, one in pairs:
             confidence, answer = one.prediction.probs.max(1)
             judged[name] = (confidence.numpy(), (answer == one.bank.targets).numpy())
-        page.picture(figures.reliability(judged, colours), "share of right answers against their confidence")
+        page.picture(report_pictures.reliability(judged, colours), "share of right answers against their confidence")
     else:
         page.heading("Predicted against true")
         values = {
             name: (one.prediction.values.flatten().numpy(), one.bank.targets.flatten().numpy()) for name, one in pairs
         }
-        page.picture(figures.predicted_against_true(values, colours), "predicted against true values")
+        page.picture(report_pictures.predicted_against_true(values, colours), "predicted against true values")
 
 
 def _learning(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) -> None:
@@ -199,7 +197,7 @@ def _learning(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str
     if curves:
         page.heading("Learning curves")
         page.text("The loss of each model on its training samples.", "note")
-        page.picture(figures.learning_curves(curves), "training loss by epoch, for each run and member")
+        page.picture(report_pictures.learning_curves(curves), "training loss by epoch, for each run and member")
 
 
 def _what_was_run(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) -> None:

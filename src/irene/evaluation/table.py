@@ -37,8 +37,8 @@ HIGHER_IS_BETTER = frozenset({"accuracy", "r2", "utility"})
 class Spread:
     """A figure over seeds: its mean, its standard deviation (NaN for one seed) and the values.
 
-    Where the figure is not known for some seed, as the AUROC of errors without an error or FLOPs that nobody measured,
-    mean and spread are NaN.
+    Where the figure is not known for some seed, such as the AUROC of errors without an error or FLOPs that were not
+    measured, mean and spread are NaN.
     """
 
     mean: float

@@ -120,7 +120,7 @@ def as_latex(table: Table) -> str:
         f"% {note(table)}",
         rf"\begin{{tabular}}{{l{'r' * (len(names) - 1)}}}",
         r"\toprule",
-        *(rf"{' & '.join(line)} \\" for line in [names]),
+        rf"{' & '.join(names)} \\",
         r"\midrule",
         *(rf"{' & '.join(line)} \\" for line in _written(table, write)),
         r"\bottomrule",

@@ -1,4 +1,4 @@
-"""The one step of members in order: aggregate the new member's output, score it, decide who stops.
+"""The one step of members in order: aggregate the new member's output, score it, decide which samples stop.
 
 The plain loop, the replay of a bank and the engines all call `Rule.step`; the exported loader repeats it in numpy.
 """
@@ -64,7 +64,7 @@ class Aggregation:
 
 
 def sound_scores(score_B: Tensor, mean_BK: Tensor) -> Tensor:
-    """The scores, minus infinity where a score or the answer so far is not a finite number: there nobody stops early.
+    """The scores, minus infinity where a score or the answer so far is not a finite number: these do not stop early.
 
     So a trace is NaN where a member was not run, and nowhere else.
     """
@@ -77,7 +77,7 @@ class Outcome:
 
     mean_BK: Tensor  # the ensemble's answer so far
     score_B: Tensor  # the policy's halting score, never NaN
-    halt_B: Tensor  # who stops here; at the last step, everybody
+    halt_B: Tensor  # which samples stop here; at the last step, all of them
 
 
 @dataclass(frozen=True)

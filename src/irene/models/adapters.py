@@ -15,11 +15,8 @@ from torch import Tensor, nn
 
 from irene.errors import OptionError, some_of
 from irene.models.member import as_logits
-from irene.models.onnx_file import OnnxFile
+from irene.models.onnx_file import OnnxFile, log_probabilities
 from irene.types import Task
-
-# What scikit-learn's own log loss takes for a probability of zero in float32; a forest gives many of them.
-_SMALLEST = float(np.finfo(np.float32).eps)
 
 
 def as_members(models: Sequence[Any], task: Task | None = None) -> tuple[list[Callable[[Tensor], Tensor]], Task]:
@@ -66,13 +63,13 @@ def as_member(model: Any) -> Callable[[Tensor], Tensor]:
     )
 
 
-def kind_for(members: Sequence[Callable[[Tensor], Tensor]]) -> torch.dtype:
+def float_type_for(members: Sequence[Callable[[Tensor], Tensor]]) -> torch.dtype:
     """What float64 becomes on its way to these members: it is left alone for scikit-learn's, float32 for all others."""
     return torch.float64 if all(isinstance(member, Estimator) for member in members) else torch.float32
 
 
-def as_batch(inputs: Tensor | NDArray[Any], kind: torch.dtype = torch.float32) -> Tensor:
-    """Inputs as a tensor: a tensor as it is, an array with its float64 as `kind`."""
+def as_batch(inputs: Tensor | NDArray[Any], float_type: torch.dtype = torch.float32) -> Tensor:
+    """Inputs as a tensor: a tensor as it is, an array with its float64 as `float_type`."""
     if isinstance(inputs, Tensor):
         return inputs
     if isinstance(inputs, list | tuple) and any(isinstance(one, Tensor | np.ndarray) for one in inputs):
@@ -87,7 +84,7 @@ def as_batch(inputs: Tensor | NDArray[Any], kind: torch.dtype = torch.float32) -
             "first, or give row numbers to members that look the rows up"
         )
     array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch knows the byte order of this machine alone
-    return torch.tensor(array, dtype=kind if array.dtype == np.float64 else None)
+    return torch.tensor(array, dtype=float_type if array.dtype == np.float64 else None)
 
 
 @final
@@ -129,12 +126,15 @@ class Estimator:
         if len(rows) == 0:  # which scikit-learn refuses: one row tells how many outputs there are
             return self(inputs.new_zeros(1, *inputs.shape[1:]))[:0]
         if self.task == "classification":
-            probs = np.asarray(self.estimator.predict_proba(rows), dtype=np.float32)
-            answer = np.log(probs.clip(_SMALLEST))
+            answer = log_probabilities(_float32(self.estimator.predict_proba(rows)))
         else:
-            values = np.asarray(self.estimator.predict(rows), dtype=np.float32)
+            values = _float32(self.estimator.predict(rows))
             answer = values[:, None] if values.ndim == 1 else values
-        return torch.from_numpy(answer).to(inputs.device)
+        return answer.to(inputs.device)
+
+
+def _float32(answer: Any) -> Tensor:
+    return torch.from_numpy(np.array(answer, dtype=np.float32, order="C"))  # a copy: not all memory is for torch
 
 
 @final

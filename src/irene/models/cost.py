@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from irene.devices import seconds_of
 from irene.errors import OptionError
+from irene.models.modes import evaluating
 from irene.types import Cost
 
 _WARM_UP = 2
@@ -31,7 +31,7 @@ def measure_cost(member: Callable[[Tensor], Any], sample_inputs: Tensor, *, repe
         )
     inputs = sample_inputs.to(_device_of(member, sample_inputs), copy=True)  # a member may change what it is given
     parameters, flops = 0, 0.0
-    with torch.no_grad(), _evaluating(member):
+    with torch.no_grad(), evaluating(member):
         if isinstance(member, nn.Module):
             parameters = sum(parameter.numel() for parameter in member.parameters())
             with FlopCounterMode(display=False) as counter:
@@ -51,16 +51,3 @@ def _device_of(member: Callable[[Tensor], Any], inputs: Tensor) -> torch.device:
         for tensor in (*member.parameters(), *member.buffers()):
             return tensor.device
     return inputs.device
-
-
-@contextmanager
-def _evaluating(member: Callable[[Tensor], Any]) -> Iterator[None]:
-    """Evaluation mode, with the mode of every part put back after."""
-    modes = {part: part.training for part in member.modules()} if isinstance(member, nn.Module) else {}
-    try:
-        for part in modes:
-            part.training = False
-        yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode

@@ -9,7 +9,8 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from irene.errors import MissingExtraError, OptionError, first_line
+from irene.errors import OptionError, first_line, import_extra
+from irene.models.modes import evaluating
 from irene.models.names import near
 
 Factory = Callable[[tuple[int, ...]], nn.Module]
@@ -38,14 +39,11 @@ def adapt(module: object, name: str, shape: tuple[int, ...]) -> tuple[nn.Module,
     method = getattr(module, "features", None)
     # A `features` that is itself a module (as in torchvision's VGG) is a part of it, not its feature vector.
     backbone = FeaturesOf(module) if callable(method) and not isinstance(method, nn.Module) else module
-    training = {part: part.training for part in backbone.modules()}
-    with torch.no_grad():
+    with torch.no_grad(), evaluating(backbone):
         try:
-            found = backbone.eval()(torch.zeros(1, *shape))
+            found = backbone(torch.zeros(1, *shape))
         except (RuntimeError, ValueError, TypeError, AssertionError) as error:
             raise OptionError(f"backbone {name!r} cannot take inputs of shape {shape}: {first_line(error)}") from error
-    for part, mode in training.items():
-        part.training = mode
     if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != 1:
         got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
         raise OptionError(
@@ -62,10 +60,7 @@ def adapt(module: object, name: str, shape: tuple[int, ...]) -> tuple[nn.Module,
 
 def from_timm(name: str, shape: tuple[int, ...]) -> nn.Module:
     """A timm model without its classifier, untrained, for images of this shape."""
-    try:
-        timm: Any = importlib.import_module("timm")
-    except ImportError as error:
-        raise MissingExtraError("timm", "timm") from error
+    timm = import_extra("timm", "timm")
     if not timm.is_model(name):
         raise OptionError(f"timm has no model {name!r}{near(name, timm.list_models())}")
     options: dict[str, Any] = {"pretrained": False, "num_classes": 0, "in_chans": shape[0]}

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irene.errors import DataError, MissingExtraError, OptionError, first_line
+from irene.errors import DataError, OptionError, first_line, import_extra
 
 _DTYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -86,7 +86,7 @@ def are_cut(inputs: Tensor, rows: Tensor) -> bool:
 
 
 def log_probabilities(probs: Tensor) -> Tensor:
-    """Logits from probabilities: their logarithms, where zero counts as the epsilon of float32."""
+    """Logits from probabilities: their logarithms, where zero counts as the epsilon of float32, as in scikit-learn."""
     return probs.clamp_min(torch.finfo(torch.float32).eps).log()
 
 
@@ -95,10 +95,7 @@ def _open(path: Path) -> Any:
         raise OptionError(f"{path}: a member given as a path must be a .onnx file")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    try:
-        import onnxruntime
-    except ImportError:
-        raise MissingExtraError("onnxruntime", "onnx") from None
+    onnxruntime = import_extra("onnxruntime", "onnx")
     available = onnxruntime.get_available_providers()
     try:
         return onnxruntime.InferenceSession(path, providers=[name for name in _PROVIDERS if name in available])
@@ -108,11 +105,9 @@ def _open(path: Path) -> Any:
 
 def self_contained(path: Path) -> bytes:
     """The content of a .onnx file, with the tensors that its exporter put into files beside it taken in."""
-    try:
-        import onnx
-        from onnx.external_data_helper import uses_external_data
-    except ImportError:
-        raise MissingExtraError("onnx", "onnx") from None
+    onnx = import_extra("onnx", "onnx")
+    from onnx.external_data_helper import uses_external_data
+
     if not any(uses_external_data(one) for one in onnx.load(path, load_external_data=False).graph.initializer):
         return path.read_bytes()
     try:

@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 class _Entry:
     factory: Callable[..., nn.Module]
     description: str
-    images: bool = False
+    images: bool = True
     """Takes images only."""
     widths: bool = True
     """The factory takes a number, after the shape, by which all widths are multiplied."""
@@ -35,25 +35,20 @@ def _thin(depth: int, millions: str) -> _Entry:
     return _Entry(
         factory=partial(thin_resnet, depth),
         description=f"thin CIFAR ResNet with {depth} layers, {millions} M parameters",
-        images=True,
     )
 
 
 _ENTRIES: dict[str, _Entry] = {
     "resnet18": _Entry(
-        factory=resnet18,
-        description="ResNet-18 for small images: 3x3 stem, no max-pool, 11.2 M parameters",
-        images=True,
+        factory=resnet18, description="ResNet-18 for small images: 3x3 stem, no max-pool, 11.2 M parameters"
     ),
     "resnet18s2": _Entry(
         factory=resnet18_half,
         description="ResNet-18 with a stem of stride 2: a quarter of its FLOPs, in layers as wide",
-        images=True,
     ),
     "vgg8": _Entry(
         factory=vgg8,
         description="seven wide convolutions and no shortcuts: a fifth of ResNet-18's FLOPs, quick on a GPU",
-        images=True,
     ),
     "resnet8": _thin(8, "0.08"),
     "resnet14": _thin(14, "0.17"),
@@ -61,12 +56,8 @@ _ENTRIES: dict[str, _Entry] = {
     "resnet32": _thin(32, "0.46"),
     "resnet56": _thin(56, "0.85"),
     "resnet110": _thin(110, "1.73"),
-    "cnn": _Entry(
-        factory=SmallCNN,
-        description="three convolutions with batch norm, for small images such as digits",
-        images=True,
-    ),
-    "mlp": _Entry(factory=MLP, description="two hidden layers of 128, for tables; images are flattened"),
+    "cnn": _Entry(factory=SmallCNN, description="three convolutions with batch norm, for small images such as digits"),
+    "mlp": _Entry(factory=MLP, description="two hidden layers of 128, for tables; images are flattened", images=False),
 }
 
 
@@ -88,7 +79,7 @@ def register(name: str, factory: Factory, description: str) -> None:
         )
     if name in _ENTRIES:
         raise OptionError(f"backbone {name!r} exists already: choose another name")
-    _ENTRIES[name] = _Entry(factory=factory, description=description, widths=False)
+    _ENTRIES[name] = _Entry(factory=factory, description=description, images=False, widths=False)
 
 
 def make_backbone(name: str, shape: tuple[int, ...]) -> tuple[nn.Module, int]:

@@ -40,12 +40,7 @@ class MemberSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """The spec as JSON-able values."""
-        return {
-            "backbone": self.backbone,
-            "shape": list(self.shape),
-            "outputs": self.outputs,
-            "heads": self.heads,
-        }
+        return {**vars(self), "shape": list(self.shape)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> MemberSpec:

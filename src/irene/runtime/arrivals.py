@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-_LOOK = 0.05  # seconds after which the thread looks whether anybody still wants what it has
+_LOOK = 0.05  # seconds after which the thread looks whether its items are still wanted
 
 
 def in_time(source: Iterable[Any], seconds_left: Callable[[], float | None]) -> Iterator[Any]:
@@ -29,7 +29,7 @@ def in_time(source: Iterable[Any], seconds_left: Callable[[], float | None]) -> 
             for one in source:
                 if not put((True, one)):
                     return
-        except BaseException as error:  # whoever reads hears of it
+        except BaseException as error:  # raised again where the items are read
             put((False, error))
         else:
             put((False, None))

@@ -13,11 +13,11 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from irene.bank import outputs_of
 from irene.cascade import Cascade
 from irene.devices import seconds_of, synchronise
 from irene.errors import IreneError, OptionError, first_line
 from irene.halting.trajectory import follow, nearest
-from irene.models.member import as_heads
 from irene.models.onnx_file import OnnxFile
 from irene.runtime.backend import Backend, installed_backends, load_backends
 from irene.runtime.bench_loops import Alone, Whole
@@ -116,7 +116,7 @@ def default_backends(device: torch.device) -> tuple[str, ...]:
 
 def at_cost(cascade: Cascade, inputs: Tensor, cost: float) -> Cascade:
     """The same cascade with the threshold at which it uses about `cost` members a sample on these inputs."""
-    outputs_NTHK = torch.stack([_outputs(member, inputs) for member in cascade.members], 1)
+    outputs_NTHK = outputs_of(cascade, inputs.split(256)).to(inputs.device)
     way = follow(cascade.policy, cascade.aggregation, cascade.task, outputs_NTHK)
     cuts_M = way.cuts()
     costs_M = way.sweep(cuts_M, way.costs(torch.ones(way.steps, device=inputs.device)))
@@ -228,7 +228,7 @@ def _timing(times: list[float]) -> Timing:
 
 
 def _each(run: Callable[[Tensor], object], chunks: list[Tensor]) -> _Pass:
-    """A pass over chunks in which each answer is waited for, as whoever asked for it would."""
+    """A pass over chunks that waits for each answer, as a user would."""
 
     def work() -> None:
         for chunk in chunks:
@@ -241,11 +241,6 @@ def _each(run: Callable[[Tensor], object], chunks: list[Tensor]) -> _Pass:
 def _cycled(inputs: Tensor, count: int) -> Tensor:
     """As many inputs as are asked for, from the first on again when they run out."""
     return inputs[torch.arange(count, device=inputs.device) % len(inputs)]
-
-
-@torch.no_grad()
-def _outputs(member: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
-    return torch.cat([as_heads(member(part)).float() for part in inputs.split(256)])
 
 
 def _cpu_name() -> str:

@@ -59,8 +59,8 @@ class Chain:
         self._switches.run()
 
     def _numbers(self, stage: int, share: float) -> Tensor:
-        """The table of a stage: for 0, which stands for nobody, a number that no program has."""
-        nobody = np.array([np.iinfo(np.int32).max])
+        """The table of a stage: at 0, for no samples, a number that no program has."""
+        none = np.array([np.iinfo(np.int32).max])
         plans = [self._plans(stage, within, share) for within in self._buckets]
         numbers = [places + len(self._buckets) * (widths - 1) for places, widths in plans]
-        return torch.from_numpy(np.concatenate([nobody, *numbers]).astype(np.int32))
+        return torch.from_numpy(np.concatenate([none, *numbers]).astype(np.int32))

@@ -106,7 +106,7 @@ class Engine:
         if torch.is_inference_mode_enabled():
             with torch.inference_mode(False):  # entered where there is need alone, as that takes time
                 return self.predict(inputs)
-        inputs = as_batch(inputs, self._stages.kind)
+        inputs = as_batch(inputs, self._stages.float_type)
         if inputs.requires_grad:
             inputs = inputs.detach()
         self._stages.check(inputs)
@@ -171,7 +171,7 @@ class _Going:
     """Which share of the samples goes on after each stage, looked at now and then without waiting for a device.
 
     `came` is how many samples came to each stage after the first so far, and `samples` how many came to the first:
-    whoever runs it counts them before, as a batch may fail in the middle.
+    these are counted before they run, as a batch may fail in the middle.
     """
 
     def __init__(self, came: Tensor) -> None:

@@ -118,7 +118,7 @@ def channels_read(module: nn.Module, channels: int) -> int:
 
 
 def _fold(traced: fx.GraphModule, parts: dict[str, nn.Module], node: fx.Node) -> None:
-    """Where this is a batch norm of a convolution that nobody else reads, put it into the convolution's weights."""
+    """Where this is a batch norm of a convolution that nothing else reads, put it into the convolution's weights."""
     norm = called(parts, node)
     source = node.args[0] if node.args else None
     conv = called(parts, source)

@@ -10,11 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irene.errors import MissingExtraError, OptionError
+from irene.data.evenly import evenly
+from irene.errors import OptionError, import_extra
 from irene.runtime.telemetry import import_quietly
 
 MOST_INPUTS = 512  # ranges hardly move any more
@@ -31,11 +31,11 @@ def quantise_onnx(source: Path, target: Path, inputs: Tensor) -> None:
     Activations are unsigned and weights signed, the pair that CPUs multiply fastest. The last linear layer stays in
     float: it costs next to nothing, and its answers are what halting looks at.
     """
-    try:
-        from onnxruntime import quantization
-        from onnxruntime.quantization.shape_inference import quant_pre_process
-    except ImportError as error:
-        raise MissingExtraError(error.name or "onnxruntime", "onnx") from None
+    for module in ("onnx", "onnxruntime"):
+        import_extra(module, "onnx")
+    from onnxruntime import quantization
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
     rows = _rows(inputs)
     with TemporaryDirectory() as folder, _silent():
         folded = Path(folder) / "folded.onnx"  # batch norms folded into convolutions, shapes inferred
@@ -89,12 +89,7 @@ def _rows(inputs: Tensor) -> NDArray[Any]:
         raise OptionError(
             f"int8 takes its ranges from inputs: give some hundreds that no member was trained on, got {len(inputs)}"
         )
-    return inputs.cpu().numpy()[enough_of(len(inputs))]
-
-
-def enough_of(samples: int) -> NDArray[np.int64]:
-    """Which of so many samples ranges are taken from: spread over all of them, as data often comes sorted by class."""
-    return np.linspace(0, samples - 1, min(samples, MOST_INPUTS)).round().astype(np.int64)
+    return inputs[evenly(len(inputs), MOST_INPUTS)].cpu().numpy()
 
 
 def _batches(rows: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:

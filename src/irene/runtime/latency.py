@@ -20,7 +20,7 @@ from irene.errors import OptionError
 from irene.halting.policies import Never, plain_policy
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
-from irene.models.adapters import as_batch, kind_for
+from irene.models.adapters import as_batch, float_type_for
 from irene.types import Cost
 
 _FEWEST, _MOST, _SECONDS = 20, 300, 10.0
@@ -33,7 +33,7 @@ def measure_latency(cascade: Cascade, sample: Tensor | NDArray[Any]) -> tuple[Co
     After so many members `Cascade.predict` answers within so long in 99 of 100 runs, policy included: up to 300 runs
     of each depth, in turn, or as many as ten seconds allow. A bank with these costs is what to ask for a p99 of.
     """
-    sample = as_batch(sample, kind_for(cascade.members))
+    sample = as_batch(sample, float_type_for(cascade.members))
     if len(sample) != 1:
         raise OptionError(f"a latency is that of one sample, got {len(sample)}: give one, such as inputs[:1]")
     depths = [_through(cascade, depth) for depth in range(1, len(cascade.members) + 1)]

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irene.errors import MissingExtraError
+from irene.errors import import_extra
 from irene.files import write_atomically
 from irene.runtime.backend import Precision
 from irene.runtime.export.graphs import Signature
@@ -26,10 +26,7 @@ class OnnxRuntime(GraphBackend):
 
     def __init__(self, model: bytes, signature: Signature, precision: Precision) -> None:
         super().__init__(signature, precision)
-        try:
-            import onnxruntime
-        except ImportError:
-            raise MissingExtraError("onnxruntime", "onnx") from None
+        onnxruntime = import_extra("onnxruntime", "onnx")
         self.model = model
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import NDArray
 from torch import Tensor
@@ -37,13 +37,14 @@ class Change:
     cost_before: float  # mean members
     cost_after: float
 
-    def check(self, most: float, what: str) -> None:
+    def check(self, most: float, what: str) -> Self:
         """Refuse a loss above the limit."""
         if self.loss > most + 1e-12:
             raise CalibrationError(
                 f"int8 costs {what} {self.loss:.2%} of its {self.figure} on held-out samples (from {self.before:.4g} "
                 f"to {self.after:.4g}) and at most {most:.2%} was allowed: allow more, or stay with fp32"
             )
+        return self
 
 
 def change(before: Prediction, after: Prediction, targets: Tensor) -> Change:
@@ -107,11 +108,9 @@ def quantise(
     whole = change(before.replay(None, own.aggregation), after.replay(None, own.aggregation), before.targets)
     whole.check(max_loss, "the whole ensemble")
     point = recalibrate(own, before, after)
-    stopping = change(replay(own, before), replay(point, after), before.targets)
-    stopping.check(max_loss, "the cascade")
     return Quantised(
         cascade=point.cascade([one.run for one in backends], cascade.costs),
         backends=tuple(backends[i] for i in point.members),
         whole=whole,
-        stopping=stopping,
+        stopping=change(replay(own, before), replay(point, after), before.targets).check(max_loss, "the cascade"),
     )

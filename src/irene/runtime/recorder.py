@@ -55,7 +55,7 @@ class Recorder:
                     function()
             torch.cuda.current_stream().wait_stream(self._aside)
             graph = torch.cuda.CUDAGraph(keep_graph=True) if self._keep else torch.cuda.CUDAGraph()
-            # Other threads, such as a server's, may go on using the GPU while this one records.
+            # Other threads, such as a server's, may use the GPU while this one records.
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 function()
             if self._keep:
@@ -108,7 +108,7 @@ class Mark:
 
 
 class Fetch:
-    """A small tensor on its way to the host: the GPU goes on, and only who needs the value waits for it."""
+    """A small tensor on its way to the host: the GPU goes on, and only `wait` waits for it."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._host = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=tensor.is_cuda)

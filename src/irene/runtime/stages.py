@@ -2,8 +2,8 @@
 
 Every sample in flight has a slot, a row in a few tensors on the device, where its input, what its policy remembers
 and its answer so far lie until it is done; it never moves. A stage is one member: it takes a list of slots, gathers
-their inputs, runs the member, decides by the cascade's own rule who stops, and leaves the list of those who go on.
-Lists are padded with the number of a spare slot, which takes in whatever is computed for nobody.
+their inputs, runs the member, decides by the cascade's own rule which samples stop, and leaves the list of those
+that go on. Lists are padded with the number of a spare slot, which takes in the results of padding rows.
 
 Five samples in slots 0 to 4 of 8, the spare one being 8, of whom 1 and 4 go on after the first member, in buckets of
 2, 4 and 8 rows; behind the rows that a stage leaves stands how many samples they hold:
@@ -30,7 +30,7 @@ from irene.errors import OptionError
 from irene.halting.policies import Oracle
 from irene.halting.policy import State
 from irene.halting.rule import Rule
-from irene.models.adapters import as_batch, kind_for
+from irene.models.adapters import as_batch, float_type_for
 from irene.models.member import as_heads
 from irene.runtime.backend import Backend
 from irene.runtime.buckets import CostTable, Plans, bucket_sizes, check_buckets, measure
@@ -83,7 +83,7 @@ class Stages:
         chained = whole_batches and can_switch(self.device) and all(backend.capturable for backend in self.backends)
         self._places = Places(self.sizes, self.device) if self.sizes is not None and chained else None
         self.input_shape, self.input_type = tuple(example.shape[1:]), example.dtype
-        self.kind = torch.float64 if example.dtype == torch.float64 else torch.float32  # of an array's float64
+        self.float_type = torch.float64 if example.dtype == torch.float64 else torch.float32  # of an array's float64
         self.recorder = self._new_recorder()
         outputs = self._count_outputs(example)
         self.first = _same_start(self.rule, outputs, self.device)
@@ -100,7 +100,7 @@ class Stages:
         self.inputs = _repeated(example[:1], slots + 1)
         self.state = {key: _repeated(value, slots + 1) for key, value in state.items()}
         self.outputs, self.used, self.trace = (_repeated(row, slots + 1) for row in answer)
-        # Where the chain finds what to run for those who came to a stage; 0 for nobody.
+        # Where the chain finds what to run for the samples that came to a stage; 0 where none came.
         self.keys = torch.zeros(self.steps + 1, dtype=torch.int64, device=self.device)
         # One list a stage, and behind as many entries as rows were run, the number of samples it holds.
         self.lists = [
@@ -146,7 +146,7 @@ class Stages:
         return self._planned[key]
 
     def run(self, stage: int, rows: int, width: int = 1) -> None:
-        """Run `width` stages at once; afterwards `survivors` of the last of them is the list of who goes on."""
+        """Run `width` stages at once; afterwards `survivors` of the last of them is the list of samples that go on."""
         program = self._programs.get((stage, rows, width))
         if program is not None:
             program()
@@ -217,7 +217,7 @@ class Stages:
     def _settled(self, stage: int, index_B: Tensor, outputs: list[Tensor]) -> list[Tensor]:
         """Add the outputs of some members, the first of them `stage`, to the samples in these slots.
 
-        (B,) after each of them: the slots, the spare one for who has stopped.
+        (B,) after each of them: the slots, the spare one for samples that have stopped.
         """
         going = [index_B]
         for number, output_BHK in enumerate(outputs, stage):
@@ -225,7 +225,7 @@ class Stages:
         return going[1:]
 
     def _listed(self, stage: int, going: list[Tensor], place: Tensor | None) -> None:
-        """List who goes on after some stages, the first of them `stage`, and behind as many rows how many they are.
+        """List the samples that go on after some stages, the first of them `stage`; their number stands behind.
 
         `place` is where the chain keeps what to do next after so many rows.
         """
@@ -236,8 +236,8 @@ class Stages:
         after = stage + len(going)
         if after == self.steps:
             return
-        # Who goes on moves to the front by a running count, and the others, now the spare slot, behind them: no mask,
-        # so the host need not know how many.
+        # A running count moves samples that go on to the front, and the others, now the spare slot, behind them. There
+        # is no mask, so the host need not know how many.
         index_B = going[-1]
         rows = index_B.shape[0]
         going_B = index_B != self.spare
@@ -251,7 +251,7 @@ class Stages:
             self.keys[after : after + 1].copy_(torch.where(count > 0, place + count, 0))
 
     def _added(self, stage: int, index_B: Tensor, output_BHK: Tensor) -> Tensor:
-        """Add one member's output to the samples in these slots; (B,) the slots, the spare one for who has stopped."""
+        """Add one member's output to the samples in these slots; (B,) the slots, the spare one for those that stop."""
         if stage == 0 and self.first is not None:
             state = {key: value.expand(index_B.shape[0], *value.shape[1:]) for key, value in self.first.items()}
         else:
@@ -267,7 +267,7 @@ class Stages:
         return torch.where(outcome.halt_B, self.spare, index_B)
 
     def _write_score(self, stage: int, index_B: Tensor, score_B: Tensor) -> None:
-        if stage == 0:  # whoever had the slot before left its own scores there
+        if stage == 0:  # the sample that had the slot before left its scores there
             later = score_B.new_full((score_B.shape[0], self.steps - 1), torch.nan)
             self.trace.index_copy_(0, index_B, torch.cat([score_B[:, None], later], 1))
         else:
@@ -325,7 +325,7 @@ class Stages:
             [self._record(stage, size, 2) if size <= _LARGEST_PAIR else math.inf for size in reversed(self.sizes)]
             for stage in range(self.steps - 1 if self._pairs else 0)
         ]
-        self.came.zero_()  # nobody came yet
+        self.came.zero_()  # the rows of the warm-up were no samples
         return CostTable(self.sizes, *(tuple(tuple(reversed(row)) for row in rows) for rows in (ms, pairs)))
 
     def _record(self, stage: int, size: int, width: int) -> float:
@@ -357,7 +357,7 @@ def fuses_on(device: torch.device) -> bool:
 
 def as_example(inputs: Tensor | NDArray[Any], cascade: Cascade) -> Tensor:
     """One raw input or more, which tell an engine of the cascade their shape and type."""
-    example = as_batch(inputs, kind_for(cascade.members))
+    example = as_batch(inputs, float_type_for(cascade.members))
     if example.ndim < 2 or len(example) == 0:
         raise OptionError(f"an engine needs an example batch of one input or more, got shape {tuple(example.shape)}")
     return example

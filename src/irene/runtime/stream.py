@@ -67,7 +67,7 @@ class _Run:
     stage: int
     oldest: int
     rows: int
-    fetch: Fetch  # who goes on
+    fetch: Fetch  # which samples go on
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Stream:
             if batch is None:
                 self._idle()
             else:
-                self._take(as_batch(batch, self._stages.kind))
+                self._take(as_batch(batch, self._stages.float_type))
             yield from self._leaving(begun)
         while self._parts:
             self._drain()
@@ -242,7 +242,7 @@ class Stream:
             self._finish()
 
     def _finish(self) -> None:
-        """Learn who goes on after the run that was started first."""
+        """Learn which samples go on after the run that was started first."""
         run = self._runs.popleft()
         listed = run.fetch.wait().numpy()
         if run.stage + 1 < self._stages.steps:
@@ -268,7 +268,7 @@ class Stream:
         return self._seconds_left() == 0
 
     def _seconds_left(self) -> float | None:
-        """How long the oldest sample may still wait; None where nothing waits, or nobody minds."""
+        """How long the oldest sample may still wait; None where nothing waits, or there is no deadline."""
         if self.options.deadline_ms is None or not self._parts:
             return None
         return max(0.0, self._parts[0].arrival + self.options.deadline_ms / 1000 - time.monotonic())

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import Any
 
-from irene.errors import MissingExtraError
+from irene.errors import import_extra
 
 _REPORTER = "openvino_telemetry"
 
@@ -18,9 +17,7 @@ def import_quietly(name: str) -> Any:
     if hide:
         modules[_REPORTER] = None  # which Python takes for a module that cannot be imported
     try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(name.partition(".")[0], "openvino") from error
+        return import_extra(name, "openvino")
     finally:
         if hide:
             del modules[_REPORTER]

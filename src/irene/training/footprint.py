@@ -33,7 +33,7 @@ class Footprint:
 def measure_footprint(rule: Rule, outputs_BHK: Tensor, costs: Sequence[Cost]) -> Footprint:
     """Measure a policy on the outputs of a batch, as many samples as the costs of the members were measured with.
 
-    A step is all that is done between two members: their mean, the features, the score and who stops.
+    A step is all that is done between two members: their mean, the features, the score and which samples stop.
     """
 
     def step(outputs: Tensor) -> Tensor:

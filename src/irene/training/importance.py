@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from matplotlib.figure import Figure
 
@@ -22,8 +21,3 @@ def importance(shares: Mapping[str, float]) -> Figure:
     axes.set_xlabel("share of the variance between trials (fANOVA)")
     axes.grid(visible=False, axis="y")
     return figure
-
-
-def importance_picture(shares: Mapping[str, float], path: Path) -> None:
-    """Write the picture as a PNG."""
-    importance(shares).savefig(path, dpi=144)

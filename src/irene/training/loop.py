@@ -68,7 +68,9 @@ class Loop:
         augment: Augment | None = None,
     ) -> None:
         """Train a model in place; a stage that has finished before, here or in another run, is read back instead."""
-        parts = {"model": model, "companion": objective.companion}
+        parts = nn.ModuleDict({"model": model})
+        if objective.companion is not None:
+            parts["companion"] = objective.companion
         if (tensors := self.checkpoints.finished(stage)) is not None:
             with self.checkpoints.fitting(stage, finished=True):
                 _restore(tensors, parts, objective)
@@ -300,19 +302,11 @@ def _set_lr(optimizer: torch.optim.Optimizer, value: float) -> None:
             group["lr"] = value
 
 
-def _snapshot(parts: dict[str, nn.Module | None], objective: Objective) -> dict[str, Tensor]:
-    tensors = {f"objective.{key}": value for key, value in objective.state().items()}
-    for name, module in parts.items():
-        if module is not None:
-            tensors |= {f"{name}.{key}": value for key, value in module.state_dict().items()}
-    return tensors
+def _snapshot(parts: nn.ModuleDict, objective: Objective) -> dict[str, Tensor]:
+    return {**parts.state_dict(), **{f"objective.{key}": value for key, value in objective.state().items()}}
 
 
-def _restore(tensors: dict[str, Tensor], parts: dict[str, nn.Module | None], objective: Objective) -> None:
-    for name, module in parts.items():
-        if module is not None:
-            prefix = f"{name}."
-            saved = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-            module.load_state_dict(saved)
+def _restore(tensors: dict[str, Tensor], parts: nn.ModuleDict, objective: Objective) -> None:
     for key, tensor in objective.state().items():
-        tensor.copy_(tensors[f"objective.{key}"])
+        tensor.copy_(tensors.pop(f"objective.{key}"))
+    parts.load_state_dict(tensors)

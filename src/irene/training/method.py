@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from irene.bank import collect
+from irene.data.evenly import evenly
 from irene.data.loader import Loader
 from irene.data.samples import Samples
 from irene.data.splits import Splits
@@ -18,6 +20,7 @@ from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.models import Member, MemberSpec, as_heads, build, statistics
 from irene.models.cost import measure_cost
+from irene.models.packed import Pack
 from irene.training import losses
 from irene.training.loop import Loop, derive_seed
 from irene.training.objective import Objective, Supervised
@@ -25,6 +28,7 @@ from irene.training.options import LoopOptions
 from irene.types import Cost, Task
 
 COST_BATCH = 256  # samples with which costs are measured
+_READ = 2048  # samples, where they are read from files, that tell the mean and the spread to normalise by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,12 @@ class Training:
             return None
         return losses.error_unit(self.splits.train.targets).to(self.device)
 
+    @cached_property
+    def _statistics(self) -> tuple[Tensor, Tensor]:
+        """The mean and the spread of the training inputs, which members normalise by."""
+        train = self.splits.train
+        return statistics(train.read(evenly(len(train), _READ).tolist()) if train.inputs is None else train.inputs)
+
     def note(self, text: str) -> None:
         """Tell the user something, and keep it for run.json."""
         self.notes.append(text)
@@ -68,12 +78,17 @@ class Training:
             outputs=data.outputs,
             heads=heads,
         )
-        sample = train.inputs if train.inputs is not None else train.read(range(min(len(train), 2048)))
-        mean, std = statistics(sample)
+        mean, std = self._statistics
         member = build(spec, seed=derive_seed(self.loop.seed, name, index), mean=mean, std=std)
         if self.task == "regression":
             member.scale_outputs(train.targets.mean(0), losses.spread(train.targets))
         return member
+
+    def new_packed(self, kind: Literal["mimo", "batch"], submodels: int) -> Member:
+        """A fresh member that holds so many sub-models, each with the one backbone there is."""
+        (backbone,) = self.backbones
+        pack = Pack(kind=kind, count=submodels, values=self.task == "regression", backbone=backbone)
+        return replace(self, backbones=(pack.name,)).new_member(0)
 
     def fit(
         self,

@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from irene.errors import MissingExtraError
+from irene.errors import import_extra
 from irene.files import as_json, write_atomically
 
 
@@ -32,10 +32,9 @@ class Recorder:
         self.console = console or Console(quiet=True)
         self._writer: Any = None
         if tensorboard is not None:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError:
-                raise MissingExtraError("tensorboard", "tensorboard") from None
+            import_extra("tensorboard", "tensorboard")
+            from torch.utils.tensorboard import SummaryWriter
+
             self._writer = SummaryWriter(str(tensorboard))
 
     @contextmanager

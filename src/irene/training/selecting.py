@@ -18,11 +18,11 @@ from irene.training.objective import Objective
 from irene.training.options import LoopOptions, OptimizerOptions
 from irene.training.schedules import Schedule
 
-PRICE_STEP = 0.01  # of dual ascent: how fast the price moves with the cost's distance from the wish
+PRICE_STEP = 0.01  # of dual ascent: how fast the price moves with the cost's distance from the asked one
 PRICE_DAMPING = 2.0  # how strongly that distance acts at once; without it the price swings for ever
 PRICE_MOST = 10.0  # fifty times the mean regret: no member is worth more
 FIT_RATE = 0.03  # learning rate on frozen members: at a third of it, unequal members of CIFAR-100 need more epochs
-REACH = 0.01  # how far inside the reachable costs a wish is kept, as a share of their range
+REACH = 0.01  # how far inside the reachable costs the asked one is kept, as a share of their range
 
 
 class Price:
@@ -30,7 +30,7 @@ class Price:
 
     The price may be negative: members are then run for the sake of the asked cost, where they gain the most.
     Costs are in units of the dearest member, so that one step size serves members, FLOPs and ms. Against
-    windup, the wish is kept just inside what these members can reach, and the price within PRICE_MOST.
+    windup, the asked cost is kept just inside what these members can reach, and the price within PRICE_MOST.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ def stages_of(source: Run, about: Mapping[str, Any]) -> dict[str, TakenStage]:
     """The members of a finished run, as stages of the training that `about`, the head of a manifest, describes.
 
     Weights, order of samples and augmentation are functions of seed and stage, so what is taken is what would have
-    been trained. A source that differs in anything which decides that is refused.
+    been trained. A source is refused if it differs in anything that decides this.
     """
     wanted = as_json(dict(about))
     count = len(wanted["backbones"])
@@ -38,9 +38,9 @@ def stages_of(source: Run, about: Mapping[str, Any]) -> dict[str, TakenStage]:
 
 
 def members_like(wanted: Sequence[Member], source: Run, splits: Splits) -> list[Member]:
-    """For each member wanted, one built alike of a finished run, from which the same samples were held out.
+    """For each member wanted, one of the same architecture from a finished run that held out the same samples.
 
-    A policy that is fitted here would else be fitted on what these members know by heart.
+    Otherwise a policy would be fitted here on samples that these members have learned by heart.
     """
     there = source.members()
     trained_on = source.manifest["data"]

@@ -82,8 +82,8 @@ def train(
     """Train an ensemble by a method and leave a run directory; with `resume`, go on with an interrupted one.
 
     Members that the method would train exactly as `members_of` did are taken from that run (see Method.members_of), and
-    so are the stages in `taken`, by the word of the caller. `watch` is called with each stage's name and model once it
-    is trained, and may raise to end the training.
+    so are the stages in `taken`, which the caller vouches for. `watch` is called with each stage's name and model after
+    its training, and may raise to end the whole.
     """
     options = options or TrainOptions()
     loop = loop or LoopOptions()

@@ -7,27 +7,25 @@ OUT/importance.png   how much each hyper-parameter decides
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-import torch
 from rich.console import Console
 
 from irene.data import Data
 from irene.errors import RunError, TrainingError
-from irene.files import locked
-from irene.processes import cores, end_with_parent
+from irene.files import locked, write_atomically
+from irene.pictures import rendered
+from irene.processes import Workers, cores
 from irene.run_manifest import first_difference
-from irene.training.importance import importance_picture
+from irene.training.importance import importance
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
-from irene.training.study import completed, load_optuna, trial_folder
 from irene.training.train import TrainOptions
 from irene.training.trial import Search, TuneOptions, search_for
+from irene.training.trials import completed, load_optuna, trial_folder
 
 _FEWEST = 4  # trials with which something can be said of what decides
 
@@ -115,7 +113,7 @@ def _result(search: Search) -> Tuned:
         found = optuna.importance.get_param_importances(study, evaluator=evaluator)
         importances = {name: float(share) for name, share in found.items()}
         picture = search.out / "importance.png"
-        importance_picture(importances, picture)
+        write_atomically(picture, rendered(importance(importances), "png"))
     states = [trial.state.name.lower() for trial in study.get_trials(deepcopy=False)]
     return Tuned(
         trials={state: states.count(state) for state in sorted(set(states))},
@@ -139,45 +137,27 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _side_by_side(search: Search, trials: int, workers: int, console: Console | None) -> None:
     """Share the trials among processes that write to one study."""
-    context = multiprocessing.get_context("spawn")  # a fork of a process that has used CUDA is broken
-    threads = max(1, cores() // workers)
-    pipes: list[Connection] = []
-    processes = []
-    for worker in range(workers):
-        here, there = context.Pipe(duplex=False)
-        share = trials // workers + (worker < trials % workers)
-        arguments = (there, search, share, worker, threads, console is not None and not console.quiet)
-        processes.append(context.Process(target=_work, args=arguments, daemon=True))
-        processes[-1].start()
-        there.close()  # so that this end hears of it when the worker dies
-        pipes.append(here)
-    try:
-        while pipes:
-            for pipe in wait(pipes):
-                assert isinstance(pipe, Connection)
-                pipes.remove(pipe)
-                try:
-                    error = pipe.recv()
-                except EOFError:
-                    raise TrainingError(
-                        "a worker process was killed; repeat the command to continue the search"
-                    ) from None
+    speak = console is not None and not console.quiet
+    with closing(Workers(_work, workers, lost=_lost, threads=max(1, cores() // workers))) as pool:
+        for worker in range(workers):
+            pool.start((search, trials // workers + (worker < trials % workers), worker, speak))
+        ended = 0
+        while ended < workers:
+            for _, error in pool.wait():
                 if error is not None:
                     raise error
-    finally:
-        for process in processes:
-            process.terminate()
-            process.join()
+                ended += 1
 
 
-def _work(pipe: Connection, search: Search, trials: int, worker: int, threads: int, speak: bool) -> None:
-    """The life of a worker: its share of the trials, then a word on how that went."""
-    end_with_parent()
-    torch.set_num_threads(threads)
-    error: BaseException | None = None
+def _work(share: tuple[Search, int, int, bool]) -> Exception | None:
+    """Do some trials as the worker of this number, and tell of them or not; the error that ended them, if one did."""
+    search, trials, worker, speak = share
     try:
         search.work(trials, worker, Console(stderr=True) if speak else None)
-    except Exception as caught:
-        error = caught
-    with suppress(BrokenPipeError):
-        pipe.send(error)
+    except Exception as error:
+        return error
+    return None
+
+
+def _lost(how: str) -> Exception:
+    return TrainingError(f"{how}; repeat the command to continue the search")

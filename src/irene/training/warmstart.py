@@ -46,7 +46,7 @@ def go_on(
     *,
     index: int = 0,
 ) -> Member:
-    """Member number `index` with the weights of this one, trained further; what its backbone has fixed stays so."""
+    """Member number `index` with the weights of this one, trained further; what its backbone froze stays frozen."""
     further = training.new_member(index, heads=member.spec.heads)
     further.load_state_dict(member.state_dict())
     training.fit(stage, further, objective, options=options)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from irene.errors import RunError
 from irene.evaluation.evaluate import quality_name
 from irene.evaluation.experiment import Variant
-from irene.evaluation.studies.study import Data, Own, Study
+from irene.evaluation.studies.study import Findings, Own, Study
 from irene.evaluation.table import Row, make_table
 from irene.pictures import COLOURS, INK, WIDTH, styled
 from irene.run import Run
@@ -43,7 +43,7 @@ def variants(members: int, own: Own) -> list[Variant]:
     return [Variant(method="average", members=members, own=own.get("average")), whole, *ablated]
 
 
-def measure(runs: Sequence[Run]) -> Data:
+def measure(runs: Sequence[Run]) -> Findings:
     """Quality, cost and, with the average ensemble among the runs, utility; gains are on the whole of IRENE."""
     wanted = [run for run in runs if run.method in ("irene", "average")]
     whole = [run for run in wanted if run.method == "irene" and not _left_out(run)]
@@ -88,9 +88,9 @@ def _figures(row: Row, quality: str) -> dict[str, Any]:
 
 
 @styled
-def draw(data: Data) -> Figure:
+def draw(found: Findings) -> Figure:
     """What is lost without each part, and at what cost."""
-    rows = data["variants"]
+    rows = found["variants"]
     names = [WHOLE, *(name for name in rows if name != WHOLE)]
     figure = Figure(figsize=(WIDTH, 0.9 + 0.42 * len(names)))
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1.6, 1])
@@ -113,9 +113,9 @@ def draw(data: Data) -> Figure:
             fontsize=8,
         )
     left.axvline(0, color=INK, lw=0.8, alpha=0.5)
-    left.set_yticks(range(len(names)), [f"{name}, {_written(rows[name], data['quality'])}" for name in names])
+    left.set_yticks(range(len(names)), [f"{name}, {_written(rows[name], found['quality'])}" for name in names])
     left.set_ylim(len(names) - 0.4, -0.7)
-    unit = "points of accuracy" if data["task"] == "classification" else "% of squared error saved"
+    unit = "points of accuracy" if found["task"] == "classification" else "% of squared error saved"
     left.set_xlabel(f"{unit} against IRENE, 95 % interval")
     right.set_xlabel("members a sample")
     right.margins(x=0.15)

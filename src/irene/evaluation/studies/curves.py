@@ -11,9 +11,9 @@ from matplotlib.ticker import MaxNLocator
 
 from irene.errors import RunError
 from irene.evaluation.experiment import Variant
-from irene.evaluation.studies.study import Data, Own, Study
+from irene.evaluation.studies.study import Findings, Own, Study
 from irene.evaluation.table import Spread
-from irene.pictures import COLOURS, WIDTH, logarithmic, styled
+from irene.pictures import COLOURS, logarithmic, panels, styled
 from irene.run import Run
 
 TERMS = {
@@ -32,7 +32,7 @@ def variants(members: int, own: Own) -> list[Variant]:
     return [Variant(method="irene", members=members, own=own.get("irene"))]
 
 
-def measure(runs: Sequence[Run]) -> Data:
+def measure(runs: Sequence[Run]) -> Findings:
     """Every term of the loss of each member by epoch, averaged over runs."""
     chosen = [run for run in runs if run.method == "irene"]
     if not chosen:
@@ -53,21 +53,16 @@ def measure(runs: Sequence[Run]) -> Data:
 
 
 @styled
-def draw(data: Data) -> Figure:
+def draw(found: Findings) -> Figure:
     """One panel a term, one line a member."""
-    terms = data["terms"]
-    columns = min(3, len(terms))
-    rows = -(-len(terms) // columns)
-    figure = Figure(figsize=(WIDTH, 0.4 + 2.3 * rows))
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axes, (term, members) in zip(panels, terms.items(), strict=False):
+    terms = found["terms"]
+    figure, grid = panels(len(terms), min(3, len(terms)))
+    for axes, (term, members) in zip(grid, terms.items(), strict=True):
         _panel(axes, TERMS[term], members)
         if term == "base":
             logarithmic(axes)
-    for axes in panels[len(terms) :]:
-        axes.set_visible(False)
-    title = "mean ± deviation\nover seeds" if len(data["runs"]) > 1 else None
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", title=title)
+    title = "mean ± deviation\nover seeds" if len(found["runs"]) > 1 else None
+    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside right upper", title=title)
     return figure
 
 

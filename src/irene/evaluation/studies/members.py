@@ -13,7 +13,7 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.evaluation.experiment import Variant
-from irene.evaluation.studies.study import Data, Own, Study, about, of_method
+from irene.evaluation.studies.study import Findings, Own, Study, about, of_method
 from irene.evaluation.table import Spread
 from irene.halting.policies import Never
 from irene.halting.quality import quality
@@ -25,7 +25,7 @@ def variants(members: int, own: Own) -> list[Variant]:
     return [Variant(method="average", members=members)]
 
 
-def measure(runs: Sequence[Run]) -> Data:
+def measure(runs: Sequence[Run]) -> Findings:
     """Quality of the first t members together and of each alone; the smallest t at which each sample is right."""
     evaluations = of_method(runs, "average")
     steps = min(one.bank.steps for one in evaluations)
@@ -72,39 +72,39 @@ def _over_seeds(lists: Sequence[Sequence[float]], task: str) -> list[dict[str, A
 
 
 @styled
-def draw(data: Data) -> Figure:
+def draw(found: Findings) -> Figure:
     """Quality against the number of members; beside it, the share of samples that need so many."""
-    panels = 2 if "smallest" in data else 1
+    panels = 2 if "smallest" in found else 1
     figure = Figure(figsize=(WIDTH, 3.4))
     axes = list(figure.subplots(1, panels, squeeze=False, width_ratios=[1.15, 1][:panels]).flat)
-    _draw_quality(axes[0], data)
+    _draw_quality(axes[0], found)
     if panels == 2:
-        _draw_smallest(axes[1], data)
+        _draw_smallest(axes[1], found)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=2)
     return figure
 
 
-def _draw_quality(axes: Axes, data: Data) -> None:
-    count = data["members"]
+def _draw_quality(axes: Axes, found: Findings) -> None:
+    count = found["members"]
     for name, label, colour, style, aside in (
         ("together", "first members averaged", COLOURS[0], "-o", 0.0),
         ("alone", "each member alone", COLOURS[7], "o", 0.02 * len(count)),
     ):
         place = [number + aside for number in count]
-        mean = [figure["mean"] for figure in data[name]]
-        spread = [figure["spread"] or 0.0 for figure in data[name]]
+        mean = [figure["mean"] for figure in found[name]]
+        spread = [figure["spread"] or 0.0 for figure in found[name]]
         axes.errorbar(place, mean, yerr=spread, fmt=style, color=colour, ms=5, lw=1.8, elinewidth=1, label=label)
     axes.set_xlabel("members")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if data["task"] == "classification":
+    if found["task"] == "classification":
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    name = "accuracy" if data["task"] == "classification" else "RMSE"
-    axes.set_ylabel(f"{name}, ± deviation over seeds" if len(data["runs"]) > 1 else name)
+    name = "accuracy" if found["task"] == "classification" else "RMSE"
+    axes.set_ylabel(f"{name}, ± deviation over seeds" if len(found["runs"]) > 1 else name)
 
 
-def _draw_smallest(axes: Axes, data: Data) -> None:
-    names = [*(str(count) for count in data["members"]), "never"]
-    shares = [figure["mean"] for figure in data["smallest"]]
+def _draw_smallest(axes: Axes, found: Findings) -> None:
+    names = [*(str(count) for count in found["members"]), "never"]
+    shares = [figure["mean"] for figure in found["smallest"]]
     colours = [COLOURS[0]] * (len(names) - 1) + [COLOURS[7]]
     bars = axes.bar(names, shares, color=colours, width=0.66)
     size = 8 if len(names) < 8 else 6.5  # of text over a bar, which is as narrow as there are many

@@ -21,7 +21,7 @@ from irene.calibration.weights import fit_aggregation
 from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.experiment import Variant
 from irene.evaluation.studies.members import prefix_quality
-from irene.evaluation.studies.study import Data, Own, Study, about, of_method
+from irene.evaluation.studies.study import Findings, Own, Study, about, of_method
 from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.pictures import COLOURS, INK, WIDTH, styled
@@ -55,7 +55,7 @@ def variants(members: int, own: Own) -> list[Variant]:
     return [Variant(method=name, members=members, own=own.get(name)) for name in ("average", "irene")]
 
 
-def measure(runs: Sequence[Run]) -> Data:
+def measure(runs: Sequence[Run]) -> Findings:
     """Quality at each mean cost that is asked for, with bootstrap intervals, and the gain on the plainest policy."""
     averages, irenes = (of_method(runs, method) for method in ("average", "irene"))
     task = averages[0].bank.task
@@ -117,17 +117,17 @@ def _figures(point: Point, other: Point | None, task: Task) -> dict[str, Any]:
 
 
 @styled
-def draw(data: Data) -> Figure:
+def draw(found: Findings) -> Figure:
     """Quality against cost, and below it what each policy gains on the plainest one at the same asked cost."""
     figure = Figure(figsize=(WIDTH, 5.4))
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[1.7, 1])
-    classes = data["task"] == "classification"
-    for index, (name, points) in enumerate(data["curves"].items()):
+    classes = found["task"] == "classification"
+    for index, (name, points) in enumerate(found["curves"].items()):
         colour = COLOURS[index]
         _line(upper, points, name, colour, index)
-        if name != data["plainest"]:
+        if name != found["plainest"]:
             _gains(lower, points, colour, 100.0 if classes else 1.0)
-    whole = data[PREFIX]
+    whole = found[PREFIX]
     upper.errorbar(
         [point["cost"] for point in whole],
         [point["quality"] for point in whole],
@@ -145,7 +145,7 @@ def draw(data: Data) -> Figure:
     lower.axhline(0, color=INK, lw=0.8, alpha=0.5)
     _cheap_end_first(lower, whole[-1]["cost"])
     lower.set_xlabel("mean cost, members a sample")
-    lower.set_ylabel(f"{'points' if classes else 'squared error saved'}\nagainst {data['plainest'].split()[0]}, 95 %")
+    lower.set_ylabel(f"{'points' if classes else 'squared error saved'}\nagainst {found['plainest'].split()[0]}, 95 %")
     figure.legend(loc="outside right upper")
     return figure
 

@@ -16,7 +16,7 @@ from irene.errors import RunError
 from irene.evaluation import evaluate
 from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.experiment import Variant
-from irene.evaluation.studies.study import Data, Own, Study, about, of_method
+from irene.evaluation.studies.study import Findings, Own, Study, about, of_method
 from irene.evaluation.table import Spread
 from irene.evaluation.utility import REFERENCE_MEMBERS, prefix_accuracy
 from irene.halting.policies import Confidence
@@ -53,7 +53,7 @@ def check(task: Task, members: int) -> None:
         )
 
 
-def measure(runs: Sequence[Run]) -> Data:
+def measure(runs: Sequence[Run]) -> Findings:
     """Accuracy, cost and utility of each method at each size, over seeds."""
     averages = of_method(runs, "average")
     check(averages[0].bank.task, min(one.bank.steps for one in averages))
@@ -105,15 +105,15 @@ def _figures(count: int, points: Sequence[Point], single: float, average: float)
 
 
 @styled
-def draw(data: Data) -> Figure:
+def draw(found: Findings) -> Figure:
     """Accuracy and utility against the number of members."""
     figure = Figure(figsize=(WIDTH, 3.6))
     left, right = figure.subplots(1, 2)
-    for index, (method, points) in enumerate(data["methods"].items()):
+    for index, (method, points) in enumerate(found["methods"].items()):
         if points:
             _draw_method(left, right, method, points, COLOURS[index], aside=0.06 * (index - 2))
-    left.axhline(data["single"], color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)), label="one model")
-    left.set_ylabel("accuracy, ± deviation over seeds" if len(data["runs"]) > 1 else "accuracy")
+    left.axhline(found["single"], color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)), label="one model")
+    left.set_ylabel("accuracy, ± deviation over seeds" if len(found["runs"]) > 1 else "accuracy")
     left.yaxis.set_major_formatter(PercentFormatter(1.0))
     right.axhline(1, color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)))
     right.set_ylabel(f"utility, log scale from {LEAST:g} or less")

@@ -20,7 +20,7 @@ from irene.run import Run
 from irene.types import Task
 
 Own = Mapping[str, Any]  # options of methods, by method
-Data = dict[str, Any]  # JSON values
+Findings = dict[str, Any]  # what is drawn and written down: JSON values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,22 +33,22 @@ class Study:
 
     name: str
     description: str
-    members: int  # of the ensembles, unless somebody says how many
+    members: int  # of the ensembles, by default
     variants: Callable[[int, Own], list[Variant]]
-    measure: Callable[[Sequence[Run]], Data]
-    draw: Callable[[Data], Figure]
+    measure: Callable[[Sequence[Run]], Findings]
+    draw: Callable[[Findings], Figure]
     check: Callable[[Task, int], None] | None = None  # refuses a task or a number of members, before any training
 
 
-def write_study(study: Study, runs: Sequence[Run], folder: Path) -> tuple[Data, list[Path]]:
+def write_study(study: Study, runs: Sequence[Run], folder: Path) -> tuple[Findings, list[Path]]:
     """Measure, draw, and leave NAME.json, NAME.svg and NAME.png in a folder."""
-    data: Data = as_json({"study": study.name, **study.measure(runs)})
+    found: Findings = as_json({"study": study.name, **study.measure(runs)})
     paths = [folder / f"{study.name}.{ending}" for ending in ("json", "svg", "png")]
-    write_json(paths[0], data)
-    figure = study.draw(data)
+    write_json(paths[0], found)
+    figure = study.draw(found)
     for path in paths[1:]:
         write_atomically(path, rendered(figure, path.suffix[1:]))
-    return data, paths
+    return found, paths
 
 
 def of_method(runs: Sequence[Run], method: str) -> list[Evaluation]:
@@ -66,7 +66,7 @@ def of_method(runs: Sequence[Run], method: str) -> list[Evaluation]:
     return found
 
 
-def about(evaluations: Sequence[Evaluation]) -> Data:
+def about(evaluations: Sequence[Evaluation]) -> Findings:
     """What every study says of its runs."""
     first = evaluations[0]
     return {

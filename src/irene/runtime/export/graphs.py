@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from irene.errors import IreneError, MissingExtraError, OptionError, first_line
+from irene.errors import IreneError, OptionError, first_line, import_extra
 from irene.files import write_atomically
 from irene.models.onnx_file import OnnxFile
 
@@ -82,11 +82,8 @@ def trace(member: Callable[[Tensor], Tensor], inputs: Tensor) -> ExportedProgram
 
 def write_onnx(program: ExportedProgram, path: Path) -> None:
     """Write a graph as an ONNX file with one input and one output."""
-    try:
-        import onnx
-        import onnxscript  # noqa: F401 (torch's exporter needs it, and says so in many lines)
-    except ImportError as error:
-        raise MissingExtraError(error.name or "onnx", "onnx") from None
+    onnx = import_extra("onnx", "onnx")
+    import_extra("onnxscript", "onnx")  # torch's exporter needs it, and says so in many lines
     with _quiet():
         exported = torch.onnx.export(
             program, input_names=[INPUT], output_names=[OUTPUT], dynamo=True, verbose=False, external_data=False

@@ -11,11 +11,12 @@ import torch
 from irene.bank import Bank, collect
 from irene.cascade import MemberLike
 from irene.data import Data, Loader, Samples
+from irene.data.evenly import evenly
 from irene.errors import CalibrationError, DataError, RunError
 from irene.point import OperatingPoint
 from irene.run import Run
 from irene.runtime.graph_backend import GraphBackend
-from irene.runtime.int8 import enough_of
+from irene.runtime.int8 import MOST_INPUTS
 from irene.runtime.quantise import change
 from irene.runtime.recalibrate import recalibrate, replay
 
@@ -59,7 +60,7 @@ def reduce(
                 raise
             left_out[point.name] = str(error)
     points = [point for point in points if point.name not in left_out]
-    inputs = samples.read(enough_of(len(samples)).tolist()).to(torch.float32)
+    inputs = samples.read(evenly(len(samples), MOST_INPUTS).tolist()).to(torch.float32)
     used = sorted({member for point in points for member in point.members}) or range(len(members))
     backends = {member: backend.load(members[member], inputs, precision="int8") for member in used}
     loader = Loader(samples, batch_size=256, device="cpu", shuffle=False)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from irene.errors import OptionError
-from irene.models.packed import Pack
 from irene.training.method import Method, Trained, Training
 
 
@@ -27,10 +26,7 @@ def train(training: Training) -> Trained:
     its FLOPs and milliseconds tell the truth.
     """
     options: BatchEnsembleOptions = training.options
-    (backbone,) = training.backbones
-    values = training.task == "regression"
-    pack = Pack(kind="batch", count=options.submodels, values=values, backbone=backbone)
-    member = replace(training, backbones=(pack.name,)).new_member(0)
+    member = training.new_packed("batch", options.submodels)
     training.fit("member-1", member)
     return Trained(members=[member])
 

@@ -33,10 +33,10 @@ class DistilOptions:
 
     `teachers` is a run that has the costliest members already: they are taken from it and not trained. `later` says
     what teachers after the first begin with: new weights, or those of the one before, from which they go on in a cycle
-    of fast geometric ensembling; who runs last is then trained first, and who has learned longest runs before the
-    others. Those who are taught learn for `taught_epochs`, by default for as many as the teachers. `mixed` shows them
-    mixtures of two images each (Beyer et al. 2022), which nobody but the teachers can answer: labels then count
-    nothing, whatever the weight.
+    of fast geometric ensembling; the last in running order is then trained first, so that of the teachers the one
+    trained longest runs first. Taught members learn for `taught_epochs`, by default as many as the teachers. `mixed`
+    shows them mixtures of two images (Beyer et al. 2022), which only the teachers can answer: whatever the weight,
+    labels then count nothing.
     """
 
     weight: float = 0.9
@@ -64,10 +64,9 @@ class DistilOptions:
 
 
 def train(training: Training) -> Trained:
-    """Train the costliest members, then have them teach the others; all run in the order they were asked for in.
+    """Train the costliest members, then have them teach the others; members run in the order that was asked for.
 
-    Those who are taught learn side by side, from one answer of the teachers to each batch: asking these is most of what
-    teaching takes.
+    Taught members learn side by side from one answer of the teachers to each batch, which takes most of the time.
     """
     flops = [cost.flops for cost in training.costs()]
     most = max(flops)

@@ -44,15 +44,15 @@ COLLAPSED = 0.98  # a larger share of samples that stop at one and the same step
 class IreneOptions:
     """The options of IRENE.
 
-    `cost` is the mean cost to reach, in `cost_unit` (mean members, or FLOPs or ms a sample). `selector_data`
-    says where the selector's evidence comes from: the held-out slice, or out-of-fold predictions of `folds`
-    further models a member. `later` says what members after the first begin with: new weights, or those of the one
-    before, from which they go on in a cycle of fast geometric ensembling; who has learned longest then runs first.
-    `weights` fits aggregation weights on the evidence; None fits them when members
-    differ in size. `without` switches parts off, for ablations: a loss by its name, `joint` for members trained
-    independently with the selector fitted after, `selector` for sequential training that never halts.
-    `selector_lr` is the selector's learning rate while members train, and `selector_decay` what it is multiplied by
-    at the milestones of the schedule.
+    `cost` is the mean cost to reach, in `cost_unit` (mean members, or FLOPs or ms a sample). `selector_data` says
+    where the selector's evidence comes from: the held-out slice, or out-of-fold predictions of `folds` further
+    models a member. `later` says what members after the first begin with: new weights, or those of the one before,
+    from which they go on in a cycle of fast geometric ensembling; the member trained longest then runs first.
+    `weights` fits aggregation weights on the evidence; None fits them when members differ in size. `without`
+    switches parts off, for ablations: a loss by its name, `joint` for members trained independently with the
+    selector fitted after, `selector` for sequential training that never halts. `selector_lr` is the selector's
+    learning rate while members train, and `selector_decay` what it is multiplied by at the milestones of the
+    schedule.
     In the paper's recipe nothing but the loss weights decides the cost: it uses neither `cost` nor `selector_data`.
     """
 
@@ -198,7 +198,7 @@ class _Sequence:
         if options.recipe == "irene":
             aggregation = fit_aggregation(self._bank(), weights=options.weights)
             evidence = self._evidence(self.columns, aggregation)
-            self.selector = self._new_selector()  # anew: the joint one has followed members that were still moving
+            self.selector = self._new_selector()  # a fresh one: the joint one followed members that still changed
             fit_selector(
                 training.loop,
                 self.selector,
@@ -245,9 +245,9 @@ class _Sequence:
         return self.training.outputs(model, self.samples)
 
     def _measure_costs(self) -> tuple[Cost, ...]:
-        """The cost of each member, measured before training; a wish that no threshold can meet is refused here."""
+        """The cost of each member, measured before training; a cost that no threshold can meet is refused here."""
         training, options = self.training, self.options
-        costs = training.loop.world.told(training.costs(heads=2))  # one clock for all
+        costs = training.loop.world.told(training.costs(heads=2))  # all processes use the times of one
         vector = cost_vector(costs, options.cost_unit)
         least, most = float(vector[0]), float(vector.sum())
         if options.asked is not None and not least <= options.asked <= most:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from irene.errors import OptionError
-from irene.models.packed import Mimo, Pack
+from irene.models.packed import Mimo
 from irene.training.method import Method, Trained, Training
 
 
@@ -34,10 +34,7 @@ class MimoOptions:
 def train(training: Training) -> Trained:
     """Train one member whose first layer takes several samples and whose heads answer for one each."""
     options: MimoOptions = training.options
-    (backbone,) = training.backbones
-    values = training.task == "regression"
-    pack = Pack(kind="mimo", count=options.submodels, values=values, backbone=backbone)
-    member = replace(training, backbones=(pack.name,)).new_member(0)
+    member = training.new_packed("mimo", options.submodels)
     cast(Mimo, member.backbone).repetition = options.repetition
     training.fit("member-1", member)
     return Trained(members=[member])

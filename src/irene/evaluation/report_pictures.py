@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import ArrayLike
 
-from irene.pictures import COLOURS, INK, WIDTH, logarithmic, styled
+from irene.pictures import COLOURS, INK, WIDTH, logarithmic, panels, styled
 
 BINS = 10
 FEWEST = 5  # samples that a bin needs to say something
@@ -137,14 +137,9 @@ def predicted_against_true(answers: Mapping[str, tuple[ArrayLike, ArrayLike]], c
 @styled
 def learning_curves(runs: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
     """The training loss of every stage of every run, epoch by epoch: one panel a run."""
-    columns = 2 if len(runs) == 4 else min(3, len(runs))
-    rows = -(-len(runs) // columns)
-    figure = Figure(figsize=(WIDTH, 0.4 + 2.3 * rows))
-    panels = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
-    for axes, (name, stages) in zip(panels, runs.items(), strict=False):
+    figure, grid = panels(len(runs), 2 if len(runs) == 4 else min(3, len(runs)), sharey=True)
+    for axes, (name, stages) in zip(grid, runs.items(), strict=True):
         _learning_panel(axes, name, stages)
-    for axes in panels[len(runs) :]:
-        axes.set_visible(False)
     figure.supylabel("training loss", size=10)
     return figure
 

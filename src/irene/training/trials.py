@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irene.errors import MissingExtraError
+from irene.errors import import_extra
 
 if TYPE_CHECKING:
     import optuna
@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 def load_optuna() -> Any:
     """Optuna, with its own messages switched off."""
-    try:
-        import optuna
-    except ImportError:
-        raise MissingExtraError("optuna", "tune") from None
+    optuna = import_extra("optuna", "tune")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 

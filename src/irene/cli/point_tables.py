@@ -9,7 +9,7 @@ from rich.console import Console, Group
 
 from irene.cli.output import Output, command, say
 from irene.cli.tables import pairs
-from irene.numbers import percent
+from irene.numbers import percent, share
 from irene.point import OperatingPoint
 from irene.point_words import amount, asked_words, expected_words
 from irene.run import Run
@@ -64,5 +64,5 @@ def _lines(point: OperatingPoint) -> list[tuple[str, str]]:
     if "risk" in expected:
         lines.append(("risk", f"{expected['risk']['value']:.2%}, at most {expected['risk']['bound']:.2%} promised"))
     lines += [(f"used {count}", percent(value)) for count, value in enumerate(expected["used"], 1)]
-    lines.append(("samples", f"{point.data['samples']:,}, intervals at {expected['confidence']:.0%}"))
+    lines.append(("samples", f"{point.data['samples']:,}, intervals at {share(expected['confidence'])}"))
     return lines

@@ -7,6 +7,12 @@ from typing import Any
 from irene.numbers import percent, plain, share, si
 
 
+def in_a_line(policy: str, asked: dict[str, Any], expected: dict[str, Any], why: str) -> str:
+    """A point: its policy, what was asked and what to expect; one of which nothing was asked says what it is."""
+    words = f"{policy} for {asked_words(asked)}" if asked else why
+    return words + (f": {expected_words(expected)}" if expected else "")
+
+
 def asked_words(asked: dict[str, Any]) -> str:
     """What was asked for, as it is written on the command line."""
     if "cost" in asked:

@@ -534,7 +534,10 @@ def test_each_member_may_have_its_own_backend(same: Same) -> None:
 def test_what_has_no_order_of_members_is_refused() -> None:
     members = mlps(3)
     mixture: Any = Mixture(members[:2], members[2], top=1)
+    listed: Any = members
     for kind in (Engine, Stream):
+        with pytest.raises(OptionError, match="runs the members of a Cascade in order, got a list"):
+            kind(listed, torch.zeros(1, 5))
         with pytest.raises(OptionError, match="runs the members of a Cascade in order, got a Mixture"):
             kind(mixture, torch.zeros(1, 5))
 

@@ -357,6 +357,8 @@ def fuses_on(device: torch.device) -> bool:
 
 def as_example(inputs: Tensor | NDArray[Any], cascade: Cascade) -> Tensor:
     """One raw input or more, which tell an engine of the cascade their shape and type."""
+    if not isinstance(cascade, Cascade):
+        raise OptionError(f"an engine runs the members of a Cascade in order, got a {type(cascade).__name__}")
     example = as_batch(inputs, kind_for(cascade.members))
     row_numbers = example.ndim == 1 and not example.is_floating_point()  # other numbers are one sample, not a batch
     if (example.ndim < 2 and not row_numbers) or len(example) == 0:

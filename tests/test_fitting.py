@@ -14,6 +14,7 @@ from torch import Tensor
 from irene.bank import Bank
 from irene.calibration.fit import split_for_promise
 from irene.calibration.selection import Fitted, Fitter, Learner
+from irene.cascade import Cascade
 from irene.errors import CalibrationError, OptionError
 from irene.fitting import fit_policy
 from irene.halting.policies import Margin, Random
@@ -261,6 +262,12 @@ def test_regression_meets_a_cost_or_a_relative_drop(make_bank: Callable[..., Ban
     assert dropped.data["samples"] == (2400 if policy == "spread" else 1440), (
         "what may learn is judged on other samples"
     )
+
+
+def test_what_is_no_bank_is_told_how_to_make_one() -> None:
+    cascade: Any = Cascade([torch.nn.Linear(4, 3)] * 2)
+    with pytest.raises(OptionError, match=r"expected a bank of held-out outputs, got Cascade: make one with Bank\.of"):
+        fit_policy(cascade, cost=1.3)
 
 
 def test_what_cannot_be_calibrated_is_refused(make_bank: Callable[..., Bank]) -> None:

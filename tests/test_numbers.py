@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from irene.numbers import milliseconds, percent, plain, si
+from irene.numbers import milliseconds, percent, plain, share, si
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,15 @@ def test_plain(value: float | None, shown: str) -> None:
 )
 def test_si(value: float | None, shown: str) -> None:
     assert si(value) == shown
+
+
+def test_si_in_more_digits() -> None:
+    assert [si(value, 4) for value in (999.6, 999.96, 1807616)] == ["999.6", "1K", "1.808M"]
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0.9, "90%"), (0.995, "99.5%"), (0.99999, "99.999%"), (0.005, "0.5%")])
+def test_a_share_is_written_as_it_was_asked_for(value: float, shown: str) -> None:
+    assert share(value) == shown
 
 
 def test_a_time_nobody_measured_is_no_time() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,15 @@ def test_says_what_was_asked_on_which_data_and_when(lifelike_bank: Callable[...,
     assert datetime.fromisoformat(values["date"]).tzinfo is not None
     assert set(values["expected"]) == {"cost", "accuracy", "drop", "used", "intervals", "confidence", "unit"}
     assert values["policy"]["name"] == "margin"
+
+
+def test_a_point_is_shown_in_a_line(lifelike_bank: Callable[..., Bank]) -> None:
+    point = fit_policy(lifelike_bank(400), "margin", cost=1.5, name="fast")
+    drop = f"drop {point.expected['drop']:.2%}"
+    shown = f"margin for cost 1.50 members: {point.expected['accuracy']:.2%} at 1.50 members, {drop}"
+    assert repr(point) == f"OperatingPoint(fast, {shown})"
+    bare = replace(point, asked={}, expected={}, why="as the run was trained")
+    assert repr(bare) == "OperatingPoint(fast, as the run was trained)"
 
 
 def test_a_bank_without_a_fingerprint_gets_one(make_bank: Callable[..., Bank]) -> None:

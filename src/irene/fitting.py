@@ -7,6 +7,7 @@ from irene.calibration.fit import fit
 from irene.calibration.selection import Fitted, Fitter, Learner, learner_of
 from irene.calibration.targets import Target
 from irene.calibration.weights import Weights, fit_aggregation
+from irene.errors import OptionError
 from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
@@ -50,6 +51,8 @@ def fit_policy(
     elsewhere gets all samples. Fewer than 10 samples are refused. A promise is void where its samples chose anything
     else: an `aggregation` or an order found on this bank, or the cheapest of several seeds.
     """
+    if not isinstance(bank, Bank):
+        raise OptionError(f"expected a bank of held-out outputs, got {type(bank).__name__}: make one with Bank.of")
     target = Target(
         cost=cost, max_drop=max_drop, p99=p99, risk=risk, unit=unit, confidence=confidence, guaranteed=guaranteed
     )

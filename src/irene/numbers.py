@@ -26,12 +26,17 @@ def milliseconds(value: float | None) -> str:
     return NONE if not value or math.isnan(value) else f"{value:.3g}"
 
 
-def si(value: float | None) -> str:
+def share(value: float) -> str:
+    """A share that somebody asked for, in percent and with all its digits."""
+    return f"{100 * value:.10g}%"
+
+
+def si(value: float | None, digits: int = 3) -> str:
     """A large number with its thousands as K, M, G or T, a dash for what was not measured."""
     if not value or math.isnan(value):
         return NONE
     for unit in ("", "K", "M", "G"):
-        if abs(value) < 999.5:
-            return f"{value:.3g}{unit}"
+        if abs(value) < 1000 - 0.5 * 10 ** (3 - digits):
+            return f"{value:.{digits}g}{unit}"
         value /= 1000
-    return f"{value:.3g}T"
+    return f"{value:.{digits}g}T"

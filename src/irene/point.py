@@ -17,6 +17,7 @@ from irene.halting import registry
 from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.models.adapters import as_members
+from irene.point_words import in_a_line
 from irene.run_manifest import now
 from irene.tensor_files import read_with_header, write_with_header
 from irene.types import Cost, Task
@@ -46,6 +47,9 @@ class OperatingPoint:
     scores: Tensor = field(repr=False, compare=False)  # sorted sample of the first scores, to notice drift later
     date: str = field(default_factory=now)  # ISO 8601, UTC
     version: int = 1  # counted up each time a run's point of this name is calibrated again
+
+    def __repr__(self) -> str:
+        return f"OperatingPoint({self.name}, {in_a_line(self.policy.name, self.asked, self.expected, self.why)})"
 
     def cascade(self, members: Sequence[Any], costs: Sequence[Cost] | None = None) -> Cascade:
         """The cascade that works at this point, from all members in the order of the bank.

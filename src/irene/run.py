@@ -33,7 +33,7 @@ from irene.bank import Bank
 from irene.cascade import Cascade, MemberLike
 from irene.devices import pick_device
 from irene.errors import OptionError, RunError
-from irene.files import as_json, locked, write_atomically, write_json
+from irene.files import as_json, check_room, locked, write_atomically, write_json
 from irene.halting import registry
 from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
@@ -230,12 +230,7 @@ class Run:
 
     def save_point(self, point: OperatingPoint) -> OperatingPoint:
         """Write an operating point under its name; replacing one counts its version up. Returns it as written."""
-        if not _POINT_NAME.fullmatch(point.name):
-            raise OptionError(f"a point's name is letters, digits, '.', '_' and '-', got {point.name!r}")
-        if point.name == TRAINED:
-            raise OptionError(
-                f"{TRAINED!r} stands for the policy the run was trained with: give the point another name"
-            )
+        self.check_point_name(point.name)
         self._check_point(point)
         with self._reopened() as now:
             points = now.manifest.setdefault("points", {})
@@ -244,6 +239,15 @@ class Run:
             file, tensors = (now._unused_name(f"points/{point.name}.{ending}") for ending in ("json", "safetensors"))
             points[point.name] = run_files.write_point(self.path, point, file, tensors)
         return point
+
+    def check_point_name(self, name: str) -> None:
+        """Refuse a name that no operating point can have."""
+        if not _POINT_NAME.fullmatch(name):
+            raise OptionError(f"a point's name is letters, digits, '.', '_' and '-', got {name!r}")
+        if name == TRAINED:
+            raise OptionError(
+                f"{TRAINED!r} stands for the policy the run was trained with: give the point another name"
+            )
 
     def delete_point(self, name: str) -> None:
         """Take an operating point out of the manifest, and remove its files after that."""
@@ -276,6 +280,7 @@ class Run:
     @contextmanager
     def _reopened(self) -> Iterator[Run]:
         """The run as its folder has it now, locked for this process; it is written when the block ends."""
+        check_room(self.path / "run.json")
         with locked(self.path / LOCK, wait=True):
             now = Run.open(self.path, unfinished=True)
             yield now

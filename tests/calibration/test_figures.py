@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binom, norm
+from scipy.stats import binom, ttest_1samp
 
 from irene.bank import Bank
 from irene.calibration.figures import drop_interval, expected_figures, mean_interval, share_interval
@@ -26,10 +26,15 @@ def test_the_interval_of_a_share_is_exact(events: int) -> None:
     assert high == 1 if events == 100 else binom.cdf(events, 100, high) == pytest.approx(0.05)
 
 
-def test_the_interval_of_a_mean_is_normal() -> None:
+def test_the_interval_of_a_mean_is_that_of_a_t_test() -> None:
     values = torch.rand(50, dtype=torch.float64)
-    expected = norm.interval(0.95, loc=values.mean(), scale=values.std(correction=0) / 50**0.5)
-    assert mean_interval(values, 0.95) == pytest.approx(list(expected))
+    expected = ttest_1samp(values.numpy(), 0).confidence_interval(0.95)
+    assert mean_interval(values, 0.95) == pytest.approx([expected.low, expected.high])
+
+
+def test_the_interval_of_a_mean_of_few_samples_covers_the_truth() -> None:
+    means = [mean_interval(values, 0.9) for values in torch.randn(2000, 10, dtype=torch.float64)]
+    assert sum(low <= 0 <= high for low, high in means) / 2000 == pytest.approx(0.9, abs=0.02)
 
 
 @pytest.mark.parametrize(("lost", "won"), [(0.02, 0.005), (0.003, 0.0), (0.1, 0.1)])

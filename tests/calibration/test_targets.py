@@ -105,6 +105,18 @@ def test_a_cost_between_tied_scores_names_the_nearest() -> None:
         targets.threshold_for_cost(tied([1.0]), 1.5, "members")
 
 
+def test_flops_out_of_reach_are_written_as_everywhere(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(500, flops=(1.0, 2.0, 3.0))
+    for guaranteed in (False, True):
+        with pytest.raises(CalibrationError, match=r"cost of 9K flops cannot be .* nearest possible is \d[\d.]*[KM]\b"):
+            fit_policy(bank, "margin", cost=9e3, unit="flops", guaranteed=guaranteed)
+
+
+def test_a_policy_that_stops_nobody_has_one_cost_to_offer(lifelike_bank: Callable[..., Bank]) -> None:
+    with pytest.raises(CalibrationError, match="only 3 members can be reached"):
+        fit_policy(lifelike_bank(100), "never", cost=1.5)
+
+
 @pytest.mark.parametrize("policy", ["spread", "cost-to-go"])
 def test_values_of_single_heads_say_why_nobody_stops_after_the_first(
     make_bank: Callable[..., Bank], policy: str
@@ -128,7 +140,7 @@ def test_no_cheaper_threshold_keeps_the_asked_drop(curve: Frontier, asked: float
 
 
 def test_a_gain_out_of_reach_names_the_nearest_drop(curve: Frontier) -> None:
-    with pytest.raises(CalibrationError, match=f"nearest possible is {float(curve.drop_M.min()):.4g}"):
+    with pytest.raises(CalibrationError, match=f"nearest possible is {100 * float(curve.drop_M.min()):.4g}%"):
         targets.threshold_for_drop(curve, -0.9)
 
 

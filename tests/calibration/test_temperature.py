@@ -29,6 +29,15 @@ def test_no_temperature_of_a_fine_grid_is_better(lifelike_bank: Callable[..., Ba
         assert float(functional.cross_entropy(logits / temperature, bank.targets)) <= best + 1e-6
 
 
+def test_so_many_classes_that_logits_are_looked_at_in_parts() -> None:
+    """The parts together have their minimum where the whole has."""
+    logits = torch.randn(1500, 1000) * 2
+    labels = torch.distributions.Categorical(logits=logits).sample()
+    found = fit_temperature(logits * 2.0, labels)
+    at = [float(functional.cross_entropy(logits.double() * 2.0 / (found * near), labels)) for near in (0.999, 1, 1.001)]
+    assert at[1] == min(at)
+
+
 def test_members_that_are_always_right_or_know_nothing_stay_within_bounds() -> None:
     labels = torch.arange(300) % 3
     sure = 10.0 * functional.one_hot(labels, 3)

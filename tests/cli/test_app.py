@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import torch
 import typer.main
 
 from irene.cli.app import app
@@ -128,6 +129,23 @@ def test_an_unexpected_error_is_one_line_with_a_hint(irene: Irene, monkeypatch: 
     ]
     monkeypatch.setenv("IRENE_DEBUG", "1")
     assert "Traceback" in irene("doctor").err
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nMore"), "CUDA out of memory. Tried to"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "DefaultCPUAllocator: can't allocate"),
+        (MemoryError(), "MemoryError"),
+    ],
+)
+def test_too_little_memory_is_told_with_what_takes_less(
+    irene: Irene, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
+) -> None:
+    monkeypatch.setattr("irene.cli.doctor.examine", _raise(error))
+    mistake = irene("doctor").mistake
+    assert mistake.startswith(f"out of memory ({why}")
+    assert mistake.endswith("): take smaller batches, or fewer or smaller members")
 
 
 def test_a_file_that_cannot_be_written_is_a_users_mistake(irene: Irene, monkeypatch: pytest.MonkeyPatch) -> None:

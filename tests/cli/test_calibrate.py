@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ import torch
 from irene.bank import Bank
 from irene.calibration.selection import Fitter
 from irene.cascade import Cascade
+from irene.cli import calibrating
 from irene.halting.policy import Policy
 from irene.halting.rule import Aggregation
 from irene.run import Run
@@ -39,6 +43,21 @@ def outputs(irene: Irene, lifelike_bank: Callable[..., Bank], tmp_path: Path) ->
     bank.save(tmp_path / "bank.safetensors")
     assert irene("bank", tmp_path / "bank.safetensors", "--out", tmp_path / "outputs").code == 0
     return tmp_path / "outputs"
+
+
+def test_a_point_that_cannot_be_written_is_refused_before_anything_is_fitted(
+    irene: Irene, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrating, "fit_policy", None)
+    assert "a point's name is letters" in irene("calibrate", run, "--cost", "1.5", "--name", "a/b").err
+
+    def forbidden(**where: Any) -> NoReturn:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "a draft")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", forbidden)
+    for verb in (("calibrate", run, "--cost", "1.5"), ("points", run, "--delete", "x")):
+        said = irene(*verb)
+        assert (said.code, said.err) == (2, f"irene: {run}/run.json cannot be written: Permission denied\n")
 
 
 def test_json_tells_what_was_asked_and_what_to_expect(irene: Irene, run: Path) -> None:

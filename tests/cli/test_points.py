@@ -45,6 +45,15 @@ def test_nothing_outside_a_run_is_deleted(irene: Irene, run_folder: Path, tmp_pa
     assert (tmp_path / "precious.json").exists()
 
 
+def test_several_points_are_deleted_at_once(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    for name in ("fast", "safe", "slow"):
+        irene("calibrate", run, "--cost", "1.5", "--name", name)
+    done = irene("points", run, "--delete", "fast", "--delete", "slow", "--json")
+    assert [point["name"] for point in done.json["points"]] == ["safe"]
+    assert done.err == "deleted fast\ndeleted slow\n"
+
+
 def test_a_point_is_deleted_with_its_files(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
     run = shutil.copytree(run_folder, tmp_path / "run")
     for name in ("fast", "safe"):

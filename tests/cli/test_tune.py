@@ -57,6 +57,7 @@ def test_mistakes(irene: Irene, files: Path, tmp_path: Path) -> None:
         ((*data, "--trials", "0"), "must be at least 1"),
         ((*data, "--validation", "some"), "--validation takes a share"),
         ((*data, "--set", "nonsense=1"), "is no option of irene"),
+        ((*data, "--set", "selector_lr=0.01"), "--set selector_lr is what is searched for: leave it out"),
         ((*data, "--cost", "9", "--trials", "1"), "cannot be reached"),
     ):
         assert words in irene("tune", *flags).mistake

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -72,7 +73,15 @@ def test_data_lists_and_describes(irene: Irene, files: Path) -> None:
     assert said["sizes"] == {"train": 168, "heldout": 24, "test": 48}
     shown = irene("data", f"csv:{files / 'table.csv'}", "--target", "kind").out
     assert "colour, size" in shown
+    assert "359 samples, 35 to 37 a class" in irene("data", "digits").out
     assert "progression from" in irene("data", "diabetes").out
+
+
+def test_classes_of_one_size_have_that_size(irene: Irene, tmp_path: Path) -> None:
+    (tmp_path / "even.csv").write_text("x,kind\n" + "1,a\n2,b\n" * 50)
+    assert re.search(
+        r"train +64 samples, 32 a class", irene("data", f"csv:{tmp_path / 'even.csv'}", "--target", "kind").out
+    )
 
 
 def test_methods(irene: Irene) -> None:

@@ -53,7 +53,13 @@ def test_python_objects_are_taken(spec: Any, sizes: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("spec", ["cifr10", "folder:", "folder", "csv:PATH:"[:4], "", "npz:PATH"[:3], "ftp:x"])
 def test_unknown_names_are_answered_with_the_known_ones(spec: str) -> None:
-    with pytest.raises(OptionError, match=f"unknown data '{spec}': expected one of digits, diabetes, cifar10"):
+    with pytest.raises(OptionError, match=rf"unknown data '{spec}'.* \(there are digits, diabetes, cifar10"):
+        load(spec)
+
+
+@pytest.mark.parametrize(("spec", "meant"), [("digit", "digits"), ("cifr10", "cifar10"), ("folder", "folder:PATH")])
+def test_a_name_that_was_nearly_right_is_told(spec: str, meant: str) -> None:
+    with pytest.raises(OptionError, match=f"unknown data '{spec}': did you mean {meant}"):
         load(spec)
 
 
@@ -61,7 +67,7 @@ def test_a_path_without_its_kind_is_told_with_it(tmp_path: Path) -> None:
     for name, kind in (("table.csv", "csv"), ("arrays.npz", "npz"), ("photos", "folder"), ("note.txt", None)):
         spec = tmp_path / name
         spec.write_text("a,b\n") if kind != "folder" else spec.mkdir()
-        with pytest.raises(OptionError, match="expected one of digits") as caught:
+        with pytest.raises(OptionError, match="there are digits") as caught:
             load(str(spec))
         assert (f"did you mean {kind}:{spec}?" in str(caught.value)) == (kind is not None)
 

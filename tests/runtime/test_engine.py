@@ -207,6 +207,20 @@ def test_the_example_stays_as_it_is(engine: type[Engine | Stream]) -> None:
     assert torch.equal(example, inputs)
 
 
+@pytest.mark.parametrize("engine", [Engine, Stream])
+def test_members_may_take_row_numbers(same: Same, engine: type[Engine | Stream]) -> None:
+    """As members over a table or texts do: one whole number a sample. Other numbers in one axis are one sample."""
+    tables = torch.randn(3, 50, 4) * 3
+    cascade = Cascade([lambda rows, table=table: table[rows] for table in tables], Margin(0.7))
+    rows = torch.randperm(50)[:30]
+    made = engine(cascade, rows[:1])
+    found = made.predict(rows) if isinstance(made, Engine) else next(made.predict([rows]))
+    same(found, cascade.predict(rows))
+    assert found.members_used.unique().tolist() == [1, 2, 3]
+    with pytest.raises(OptionError, match="an example batch of one input or more"):
+        engine(cascade, torch.zeros(5))
+
+
 def test_it_goes_on_after_a_member_failed(same: Same) -> None:
     failing: list[int] = []
 
@@ -520,7 +534,10 @@ def test_each_member_may_have_its_own_backend(same: Same) -> None:
 def test_what_has_no_order_of_members_is_refused() -> None:
     members = mlps(3)
     mixture: Any = Mixture(members[:2], members[2], top=1)
+    listed: Any = members
     for kind in (Engine, Stream):
+        with pytest.raises(OptionError, match="runs the members of a Cascade in order, got a list"):
+            kind(listed, torch.zeros(1, 5))
         with pytest.raises(OptionError, match="runs the members of a Cascade in order, got a Mixture"):
             kind(mixture, torch.zeros(1, 5))
 

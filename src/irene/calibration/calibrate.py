@@ -18,6 +18,7 @@ from irene.errors import CalibrationError
 from irene.halting.policy import Policy, Stopper
 from irene.halting.rule import Aggregation
 from irene.halting.trajectory import first_scores
+from irene.numbers import share
 from irene.point import OperatingPoint
 from irene.types import cost_vector
 
@@ -115,7 +116,7 @@ def _within_latency(
             found.append((float(quality_M[index]), -float(curve.cost_M[index]), index, curve))
     if not found:
         raise CalibrationError(
-            f"a 99th percentile of {asked:g} ms cannot be promised with {target.confidence:.0%} confidence: "
+            f"a 99th percentile of {asked:g} ms cannot be promised with {share(target.confidence)} confidence: "
             f"the nearest possible is {targets.rounded_up(_lowest_latency(curve, ms_NT, target.confidence)):g} ms"
         )
     *_, index, curve = max(found, key=lambda entry: entry[:2])

@@ -46,9 +46,11 @@ def expected_figures(
 
 
 def mean_interval(values_N: Tensor, confidence: float) -> Interval:
-    """Normal interval of a mean."""
+    """Interval of a mean (Student)."""
+    from scipy.stats import t
+
     mean = float(values_N.mean())
-    half = _z(confidence) * float(values_N.std(correction=0)) / math.sqrt(len(values_N))
+    half = float(t.ppf((1 + confidence) / 2, len(values_N) - 1)) * float(values_N.std()) / math.sqrt(len(values_N))
     return [mean - half, mean + half]
 
 

@@ -19,6 +19,7 @@ from irene.calibration.weights import Weights, fit_aggregation
 from irene.errors import CalibrationError, OptionError
 from irene.halting.policies import top_two_margin
 from irene.halting.rule import Aggregation
+from irene.point_words import possible, wanted
 from irene.types import CostUnit, cost_vector
 
 EXHAUSTIVE_UP_TO = 6
@@ -153,9 +154,8 @@ def _ranked(scores: Mapping[Order, float]) -> list[tuple[Order, float]]:
 
 
 def _unreachable(cost: float, unit: CostUnit, costs_T: Tensor) -> CalibrationError:
-    return CalibrationError(
-        f"no order has a mean cost of {cost:g} {unit}: the nearest possible is {float(costs_T.min()):.4g}"
-    )
+    nearest = possible(float(costs_T.min()), unit)
+    return CalibrationError(f"no order has a mean cost of {wanted(cost, unit)}: the nearest possible is {nearest}")
 
 
 @dataclass(frozen=True)

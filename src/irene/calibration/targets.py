@@ -15,6 +15,8 @@ from irene.calibration.frontier import Frontier
 from irene.calibration.guarantees import last_passing, lowest_rate, mean_p_value, most_events
 from irene.errors import CalibrationError, OptionError
 from irene.halting.trajectory import nearest
+from irene.numbers import share
+from irene.point_words import possible, wanted
 from irene.types import CostUnit, Task
 
 SLOW_SHARE = 0.01  # a 99th percentile is kept when at most this share of samples takes longer
@@ -114,10 +116,11 @@ def threshold_for_cost(frontier: Frontier, asked: float, unit: CostUnit) -> int:
     if not can_cost(frontier, asked):
         within = float(cost_M[0]) < asked < float(cost_M[-1])
         shared = f"too many of the {len(frontier)} samples share a score"
-        reason = shared if within else f"{cost_M[0]:.4g} to {cost_M[-1]:.4g} {unit} can be reached"
+        reason = shared if within else f"{_span(frontier, unit)} {unit} can be reached"
         reason += _first_step(frontier) if float(frontier.costs_NT.min()) < asked < float(cost_M[-1]) else ""
         raise CalibrationError(
-            f"a mean cost of {asked:g} {unit} cannot be met: {reason}; the nearest possible is {cost_M[index]:.4g}"
+            f"a mean cost of {wanted(asked, unit)} cannot be met: {reason}; "
+            f"the nearest possible is {possible(float(cost_M[index]), unit)}"
         )
     return index
 
@@ -131,16 +134,17 @@ def threshold_for_guaranteed_cost(frontier: Frontier, asked: float, confidence: 
     lowest = low + (high - low) * lowest_rate(samples, delta)
     if asked < lowest:
         raise CalibrationError(
-            f"a mean cost of {asked:g} {unit} cannot be promised with {confidence:.0%} confidence from {samples} "
-            f"samples: the nearest possible is {rounded_up(lowest):g}, more samples bring it toward {low:g}"
+            f"a mean cost of {wanted(asked, unit)} cannot be promised with {share(confidence)} confidence from "
+            f"{samples} samples: the nearest possible is {possible(rounded_up(lowest), unit)}, more samples bring it "
+            f"toward {possible(low, unit)}"
         )
     means_M = (frontier.cost_M - low) / (high - low)
     passed_M = mean_p_value(means_M, samples, (asked - low) / (high - low)) <= delta
     index = last_passing(passed_M)
     if index < 0:
         raise CalibrationError(
-            f"a mean cost of {asked:g} {unit} cannot be promised: the cheapest threshold of this policy costs "
-            f"{frontier.cost_M[0]:.4g} on these samples"
+            f"a mean cost of {wanted(asked, unit)} cannot be promised: the cheapest threshold of this policy costs "
+            f"{possible(float(frontier.cost_M[0]), unit)} on these samples"
         )
     return index
 
@@ -150,7 +154,8 @@ def threshold_for_drop(frontier: Frontier, asked: float) -> int:
     good_M = frontier.drop_M <= asked + 1e-12
     if not bool(good_M.any()):
         raise CalibrationError(
-            f"a drop of at most {asked:g} cannot be met: the nearest possible is {float(frontier.drop_M.min()):.4g}"
+            f"a drop of at most {share(asked)} cannot be met: the nearest possible is "
+            f"{100 * float(frontier.drop_M.min()):.4g}%"
         )
     return int(good_M.to(torch.uint8).argmax())  # cost rises with the threshold
 
@@ -161,7 +166,7 @@ def threshold_for_risk(frontier: Frontier, asked: float, confidence: float) -> i
     allowed = most_events(samples, asked, delta)
     if allowed < 0:
         raise CalibrationError(
-            f"a risk of {100 * asked:g}% cannot be promised with {confidence:.0%} confidence from {samples} samples: "
+            f"a risk of {share(asked)} cannot be promised with {share(confidence)} confidence from {samples} samples: "
             f"the nearest possible is {rounded_up(100 * lowest_rate(samples, delta)):g}%"
         )
     harmed_NT = frontier.full_N[:, None] > frontier.quality_NT
@@ -169,7 +174,7 @@ def threshold_for_risk(frontier: Frontier, asked: float, confidence: float) -> i
     index = len(passed_M) - 1 - last_passing(passed_M.flip(0))  # the safest threshold is the highest
     if index == len(passed_M):
         raise CalibrationError(
-            f"a risk of {100 * asked:g}% cannot be promised: at every threshold samples with an infinite score stop "
+            f"a risk of {share(asked)} cannot be promised: at every threshold samples with an infinite score stop "
             "early and wrong; let the policy give finite scores"
         )
     return index
@@ -193,3 +198,8 @@ def _first_step(frontier: Frontier) -> str:
     if frontier.trajectory.task == "classification":
         return alike
     return f"{alike} (in regression one with a single head has nothing to compare: give it two heads)"
+
+
+def _span(frontier: Frontier, unit: CostUnit) -> str:
+    least, most = (possible(float(cost), unit) for cost in frontier.cost_M[[0, -1]])
+    return f"only {most}" if least == most else f"{least} to {most}"

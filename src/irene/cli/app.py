@@ -31,7 +31,7 @@ from irene.cli.report import report
 from irene.cli.study import study
 from irene.cli.train import train
 from irene.cli.tune import tune
-from irene.errors import IreneError
+from irene.errors import IreneError, first_line
 
 DEBUG = "IRENE_DEBUG"
 USER_MISTAKE, OUR_MISTAKE, INTERRUPTED = 2, 1, 130
@@ -127,6 +127,12 @@ def _explain(error: Exception) -> int:
         where = "" if error.filename is None else f"{error.filename}: "
         return _fail(f"{where}{error.strerror}", USER_MISTAKE)
     kind = type(error).__name__
+    # Of torch, on a GPU and on a CPU, and of numpy and Python.
+    if kind == "OutOfMemoryError" or "can't allocate memory" in str(error) or isinstance(error, MemoryError):
+        why = first_line(error) or kind
+        return _fail(
+            f"out of memory ({why}): take smaller batches, or fewer or smaller members", USER_MISTAKE, always=True
+        )
     return _fail(f"unexpected {kind}: {error} (run again with {DEBUG}=1 to see where)", OUR_MISTAKE, always=True)
 
 

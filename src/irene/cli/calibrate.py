@@ -101,6 +101,7 @@ def calibrate(
     from irene.cli.calibrating import Wish, bank_for, fit_point, timed
     from irene.cli.loading import Reading
     from irene.cli.point_tables import show_point
+    from irene.files import check_room
     from irene.run import Run
 
     with speaking(json) as output:
@@ -115,6 +116,8 @@ def calibrate(
             guaranteed=guaranteed,
         )
         run, reading = Run.open(folder), Reading(target=target, task=task, root=root, readers=readers)
+        run.check_point_name(name)  # as the next line: before anything is fitted, which can take minutes
+        check_room(run.path / "run.json")
         bank = bank_for(run, data, reading, device=device, warn=output.warn)
         if wish.p99 is not None:
             with output.console.status("timing members, one sample at a time"):

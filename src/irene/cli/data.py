@@ -58,7 +58,8 @@ def _lines(summary: dict[str, Any]) -> list[tuple[str, str]]:
         words = f"{size:,} samples"
         counts = list(summary.get("balance", {}).get(split, {}).values())
         if counts:
-            words += f", {min(counts):,} to {max(counts):,} a class"
+            few, many = f"{min(counts):,}", f"{max(counts):,}"
+            words += f", {few if few == many else f'{few} to {many}'} a class"
         ranges = summary.get("values", {}).get(split, {})
         for name, limits in ranges.items():
             words += f", {name} from {limits['min']:.4g} to {limits['max']:.4g}"

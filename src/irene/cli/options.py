@@ -89,6 +89,8 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             raise OptionError(f"--set takes NAME=VALUE, got {pair!r}")
+        if name.strip() in found:
+            raise OptionError(f"--set {name.strip()} is given twice: leave one of the two out")
         found[name.strip()] = value.strip()
     return found
 

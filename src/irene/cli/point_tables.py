@@ -9,9 +9,9 @@ from rich.console import Console, Group
 
 from irene.cli.output import Output, command, say
 from irene.cli.tables import pairs
-from irene.numbers import percent
+from irene.numbers import percent, share
 from irene.point import OperatingPoint
-from irene.point_words import amount, asked_words, expected_words
+from irene.point_words import amount, asked_words, in_a_line
 from irene.run import Run
 
 
@@ -38,7 +38,7 @@ def points_table(points: Sequence[OperatingPoint], *, title: str) -> Group:
     """One line a point: what was asked and what is expected."""
     rows = []
     for point in points:
-        words = f"{point.policy.name} for {asked_words(point.asked)}: {expected_words(point.expected)}"
+        words = in_a_line(point.policy.name, point.asked, point.expected, point.why)
         rows.append((point.name, f"{words} (version {point.version}, {point.date})"))
     return pairs(rows or [("none", "make one with `irene calibrate`")], title=title)
 
@@ -64,5 +64,5 @@ def _lines(point: OperatingPoint) -> list[tuple[str, str]]:
     if "risk" in expected:
         lines.append(("risk", f"{expected['risk']['value']:.2%}, at most {expected['risk']['bound']:.2%} promised"))
     lines += [(f"used {count}", percent(value)) for count, value in enumerate(expected["used"], 1)]
-    lines.append(("samples", f"{point.data['samples']:,}, intervals at {expected['confidence']:.0%}"))
+    lines.append(("samples", f"{point.data['samples']:,}, intervals at {share(expected['confidence'])}"))
     return lines

@@ -6,14 +6,17 @@ from typing import Annotated
 
 import typer
 
-from irene.cli.output import speaking
+from irene.cli.output import say, speaking
 from irene.cli.params import Json, RunFolder
 
 
 def points(
     folder: RunFolder,
     delete: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Delete the point of this name, then list the others.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Delete the point of this name, then list the others; repeat it for several."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -23,9 +26,9 @@ def points(
 
     with speaking(json) as output:
         run = Run.open(folder)
-        if delete is not None:
-            run.delete_point(delete)
-            output.console.print(f"deleted {delete}", markup=False, highlight=False)
+        for name in delete or ():
+            run.delete_point(name)
+            say(output.console, f"deleted {name}")
         found = [run.point(name) for name in run.points]
         table = points_table(found, title=f"operating points of {folder}")
         value = {"run": str(folder), "points": [summary(point) for point in found]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -23,16 +23,12 @@ def figures_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Group
     figures = list(rows.values())
     quality = _CLASSES if "accuracy" in figures[0] else _VALUES
     with_utility = any("utility" in row for row in figures)
-    table = _table()
-    table.add_column("", no_wrap=True)
-    heads = [*quality.values(), "members", "FLOPs", "ms"] + ["utility"] * with_utility
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
+    lines = [["", *quality.values(), "members", "FLOPs", "ms", *["utility"] * with_utility]]
     for name, row in rows.items():
         cells = [_quality(key, row[key]) for key in quality]
         cells += [f"{row['cost']:.2f} of {len(row['used'])}", si(row["flops"]), milliseconds(row["ms"])]
-        table.add_row(Text(name), *cells, *[plain(row.get("utility"))] * with_utility)
-    return _titled(title, table)
+        lines.append([name, *cells, *[plain(row.get("utility"))] * with_utility])
+    return _titled(title, _Folding([[Text(cell) for cell in line] for line in lines]))
 
 
 def comparison_tables(table: Comparison, *, width: int) -> list[Table]:
@@ -45,6 +41,22 @@ def comparison_tables(table: Comparison, *, width: int) -> list[Table]:
                 for cell in cells(table, row)
             ]
         )
+    return _folded(rows, width)
+
+
+class _Folding:
+    """A table that goes on below with the columns that a terminal has no room for beside the others."""
+
+    def __init__(self, rows: Sequence[Sequence[Text]]) -> None:
+        self.rows = rows
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        for index, part in enumerate(_folded(self.rows, options.max_width)):
+            yield from ("", part) if index else (part,)
+
+
+def _folded(rows: Sequence[Sequence[Text]], width: int) -> list[Table]:
+    """Tables of this width or less, each with the names of the rows; the first row has the heads."""
     names, *others = ([row[index] for row in rows] for index in range(len(rows[0])))
     parts = [[names]]
     for column in others:
@@ -98,7 +110,7 @@ def _table() -> Table:
     return Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
 
 
-def _titled(title: str, table: Table) -> Group:
+def _titled(title: str, table: RenderableType) -> Group:
     # Text and not a string: names come from users and are no markup.
     return Group(*[Text(title, style="bold")] * bool(title), table)
 

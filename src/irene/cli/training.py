@@ -94,6 +94,8 @@ def method_options(method: Method, flags: Flags) -> Any:
     """The method's own options, from its flags and from --set."""
     given = given_options.given(flags.own)
     for name, text in given_options.settings(flags.settings).items():
+        if name in given:
+            raise OptionError(f"{given[name][0]} and --set {name} are the same option: leave one of the two out")
         given[name] = (f"--set {name}", text)
     return given_options.apply(method.options(), given, method.name)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from rich.console import Console
 
 from irene.cli.loading import load_data
-from irene.cli.options import given, share_or_count
+from irene.cli.options import given, settings, share_or_count
 from irene.cli.output import Output, command, say
 from irene.cli.tables import pairs
 from irene.cli.training import Flags, data_spec, loop_options, method_options, train_options
+from irene.errors import OptionError
 from irene.training.methods import find_method
-from irene.training.trial import TuneOptions
+from irene.training.trial import SEARCHED, TuneOptions
 from irene.training.trials import load_optuna
 from irene.training.tune import Tuned, tune
 
@@ -22,6 +23,9 @@ def run_search(flags: Flags, *, trials: int, workers: int, validation: str | Non
     load_optuna()  # without it nothing is begun
     method = find_method(flags.method)
     own = method_options(method, flags)
+    for name in settings(flags.settings):
+        if name in SEARCHED:
+            raise OptionError(f"--set {name} is what is searched for: leave it out")
     return tune(
         load_data(spec, flags.reading),
         flags.out,

@@ -17,6 +17,7 @@ from irene.data.npz import from_npz
 from irene.data.samples import Data
 from irene.data.table import from_csv
 from irene.errors import OptionError
+from irene.models.names import near
 from irene.types import Task, check_task_name
 
 SOURCES: dict[str, str] = {
@@ -88,8 +89,9 @@ def _load_named(spec: str, given: dict[str, Any], root: str | Path | None, seed:
         return from_csv(path, seed=seed, target=given.get("target"), task=given.get("task"), like=like)
     if spec not in SOURCES or ":" in spec:
         own = "folder" if Path(spec).is_dir() else Path(spec).suffix.removeprefix(".")
-        meant = f"did you mean {own}:{spec}? " if spec and own in _OPTIONS_OF and Path(spec).exists() else ""
-        raise OptionError(f"unknown data {spec!r}: {meant}expected one of {', '.join(SOURCES)}")
+        there = bool(spec) and own in _OPTIONS_OF and Path(spec).exists()
+        meant = f": did you mean {own}:{spec}?" if there else near(spec, SOURCES)
+        raise OptionError(f"unknown data {spec!r}{meant} (there are {', '.join(SOURCES)})")
     _refuse(given, spec, ())
     if spec == "digits":
         return digits()

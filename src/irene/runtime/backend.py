@@ -119,8 +119,6 @@ def load_backends(
     A name may say its own precision, such as onnx:int8; others are loaded in `precision`, by default fp32. What has
     another precision than the one given is refused.
     """
-    if not isinstance(cascade, Cascade):
-        raise OptionError(f"an engine runs the members of a Cascade in order, got a {type(cascade).__name__}")
     asked = [backends] * len(cascade.members) if isinstance(backends, str) else list(backends)
     if len(asked) != len(cascade.members):
         raise OptionError(f"got {len(cascade.members)} members and {len(asked)} backends: give one, or one each")

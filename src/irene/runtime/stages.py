@@ -357,8 +357,11 @@ def fuses_on(device: torch.device) -> bool:
 
 def as_example(inputs: Tensor | NDArray[Any], cascade: Cascade) -> Tensor:
     """One raw input or more, which tell an engine of the cascade their shape and type."""
+    if not isinstance(cascade, Cascade):
+        raise OptionError(f"an engine runs the members of a Cascade in order, got a {type(cascade).__name__}")
     example = as_batch(inputs, float_type_for(cascade.members))
-    if example.ndim < 2 or len(example) == 0:
+    row_numbers = example.ndim == 1 and not example.is_floating_point()  # other numbers are one sample, not a batch
+    if (example.ndim < 2 and not row_numbers) or len(example) == 0:
         raise OptionError(f"an engine needs an example batch of one input or more, got shape {tuple(example.shape)}")
     return example
 

@@ -87,6 +87,8 @@ def train(
     """
     options = options or TrainOptions()
     loop = loop or LoopOptions()
+    if not checkpoint_seconds >= 0:  # nor NaN
+        raise OptionError(f"seconds between checkpoints must be 0 or more, got {checkpoint_seconds:g}")
     device = pick_device(options.device)
     plan = _plan(method, data, options, loop, method_options)
     data = plan.splits.data

@@ -43,6 +43,7 @@ RANGES = {
     "loss_weights.cost": (1e-5, 0.1),
     "loss_weights.rank": (1e-4, 0.1),
 }
+SEARCHED = (*RANGES, "selector_decay")
 _STUDY = "irene"
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from irene.cli.options import number
 from irene.data import from_arrays, load
 from irene.data.samples import Augment
 from irene.errors import OptionError
@@ -165,6 +167,14 @@ def test_a_cost_that_cannot_be_reached_is_refused_before_training(
     with pytest.raises(OptionError, match=r"cannot be reached: these members cost .* another unit"):
         trainer("irene", options=IreneOptions(cost=asked, cost_unit=unit))
     assert not (tmp_path / "run").exists()
+
+
+def test_the_costs_that_can_be_reached_are_written_as_one_asks_for_them(trainer: Trainer) -> None:
+    with pytest.raises(OptionError, match="a mean cost of 1K flops cannot be reached") as told:
+        trainer("irene", options=IreneOptions(cost=1000, cost_unit="flops"))
+    found = re.search(r"cost (\S+) \(the first alone\) to (\S+) \(all of them\)", str(told.value))
+    assert found is not None
+    trainer("irene", options=IreneOptions(cost=number(found[2]), cost_unit="flops"))
 
 
 def test_a_selector_needs_samples_that_no_member_trains_on(trainer: Trainer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from irene.point_words import asked_words, expected_words
+from irene.point_words import in_a_line
 
 _PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino", "pt2": "torch"}
 _PAGE = """\
@@ -86,10 +86,7 @@ def _points(points: dict[str, Any]) -> str:
 
 
 def _words(point: dict[str, Any]) -> str:
-    """One point; the run's own policy, of which nothing was asked, says what it is."""
-    words: str = point["why"]
-    if point["asked"]:
-        words = f"{point['policy']['name']} for {asked_words(point['asked'])}"
+    """One point."""
     expected = point["expected"]
-    words += f": {expected_words(expected)}" if expected else ""
+    words = in_a_line(point["policy"]["name"], point["asked"], expected, point["why"])
     return words + _TIMES * (expected.get("unit") == "ms" or "p99" in expected)

@@ -20,6 +20,7 @@ from irene.halting.policies import Never
 from irene.halting.rule import Aggregation, Rule
 from irene.halting.selector import Selector
 from irene.models import Member
+from irene.point_words import possible, wanted
 from irene.training.earlier import earlier_answers, look_up
 from irene.training.evidence import Evidence
 from irene.training.footprint import Footprint, measure_footprint
@@ -250,11 +251,12 @@ class _Sequence:
         costs = training.loop.world.told(training.costs(heads=2))  # all processes use the times of one
         vector = cost_vector(costs, options.cost_unit)
         least, most = float(vector[0]), float(vector.sum())
-        if options.asked is not None and not least <= options.asked <= most:
+        if options.asked is not None and not 0.999 * least <= options.asked <= 1.001 * most:  # ends as they are written
+            first, whole = (possible(cost, options.cost_unit) for cost in (least, most))
             raise OptionError(
-                f"a mean cost of {options.asked:g} {options.cost_unit} cannot be reached: "
-                f"these members cost {least:g} (the first alone) to {most:g} (all of them); "
-                f"ask for a cost between these, or in another unit (cost_unit)"
+                f"a mean cost of {wanted(options.asked, options.cost_unit)} cannot be reached: these members cost "
+                f"{first} (the first alone) to {whole} (all of them); ask for a cost between these, or in another unit "
+                "(cost_unit)"
             )
         return costs
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from irene.data import Augment, Column, Data, Samples
+from irene.data.lazy import LazyInputs
 from irene.errors import DataError, OptionError
 
 
@@ -56,3 +57,15 @@ def test_augment_is_false_when_it_does_nothing() -> None:
 def test_columns_survive_json(column: Column) -> None:
     assert Column.from_dict(column.to_dict()) == column
     assert column.width == (2 if column.categories else 1)
+
+
+def test_samples_and_data_are_shown_in_one_line() -> None:
+    train, test = make(1200), make(2)
+    assert repr(train) == "Samples(1,200 of shape (2,))"
+    about = {"name": "mine", "task": "classification", "classes": ("a", "b"), "fingerprint": ""}
+    shown = "Data(mine, classification, 2 outputs, 1,200 train and 2 test samples of shape (2,)"
+    assert repr(Data(train=train, test=test, **about)) == f"{shown})"
+    lazy = LazyInputs([(torch.zeros(2), 0)] * 1200, torch.arange(1200), (2,), torch.float32)
+    read_later = Samples(None, train.targets, train.ids, lazy)
+    assert repr(read_later) == "Samples(1,200 of shape (2,), read as needed)"
+    assert repr(Data(train=read_later, test=test, **about)) == f"{shown}, read as needed)"

@@ -28,7 +28,7 @@ class Augment:
         return self.crop > 0 or self.flip
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Samples:
     """A set of samples: raw inputs, targets and ids.
 
@@ -54,6 +54,9 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    def __repr__(self) -> str:
+        return f"Samples({len(self):,} of shape {self.shape}{', read as needed' * (self.lazy is not None)})"
 
     @property
     def _lazy(self) -> LazyInputs:
@@ -102,7 +105,7 @@ class Column:
         return cls(values["name"], values["categories"] and tuple(values["categories"]))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Data:
     """A data set with its train and test samples; the held-out slice is taken from train by `split`."""
 
@@ -125,6 +128,11 @@ class Data:
                 f"{self.name}: train inputs have shape {self.train.shape} and test inputs {self.test.shape}; "
                 "they must be the same"
             )
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.train):,} train and {len(self.test):,} test samples of shape {self.shape}"
+        lazily = ", read as needed" * (self.train.lazy is not None)
+        return f"Data({self.name}, {self.task}, {self.outputs} outputs, {sizes}{lazily})"
 
     @property
     def outputs(self) -> int:

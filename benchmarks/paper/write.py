@@ -54,7 +54,7 @@ def all_parts() -> dict[str, str]:
         **facts(study, beyond, latency),
         "hardware": ", ".join(dict.fromkeys(row["hardware"] for row in rows)),
         # short tables
-        "headline": short_tables.headline(best_cascades(study["small_first"], DATASETS), rows),
+        "headline": short_tables.headline(best_cascades(study["small_first"], DATASETS), study),
         "ladder": short_tables.ladder(study["small_first"], rows),
         "time": short_tables.fastest(latency),
         "paper_tables": short_tables.paper_tables(rows),

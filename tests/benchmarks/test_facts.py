@@ -113,6 +113,27 @@ def test_the_ladder_has_one_network_three_and_what_the_selector_gains_at_each_co
     assert lines[5].endswith("independent members, one seed | 90.50 (+0.02) | 92.00 (+0.02) |  |")
 
 
+def test_the_headline_has_a_taught_network_alone_and_marks_what_is_clearly_above_one_large_one() -> None:
+    best = cascade(DISTILLED)
+    best["policies"]["selector"]["0.25"]["low"], best["policies"]["selector"]["0.5"]["low"] = 0.905, 0.915
+    small = [{**best, "members": [name, "resnet18"], "small_flops": work} for name, work in THIN.items()]
+    alone = [
+        {**best, "backbone": name, "taught": {"alone": {"accuracy": work, "spread": None}}}
+        for name, work in reversed(THIN.items())
+    ]
+    lines = short_tables.headline([[best]], {"rows": ROWS, "taught": alone, "small_first": small}).splitlines()
+    assert lines[2:] == [
+        "| one ResNet-18 | 1.00 | 91.00 |",
+        "| three ResNet-18, averaged | 3.00 | 93.00 |",
+        "| one ResNet-18 x 0.5, distilled, alone | 0.25 | 25.00 |",
+        "| cascade, small members distilled | 0.25 | 90.50 |",
+        "|  | 0.50 | **92.00** |",
+    ]
+
+
+THIN = {"resnet18x0.25": 0.06, "resnet18x0.5": 0.25}  # FLOPs of one large one
+
+
 def test_the_papers_numbers_stand_beside_ours_of_the_short_training() -> None:
     lines = short_tables.paper_tables(ROWS).splitlines()
     assert "| irene at 1.3 | 92.50 (one seed) | 1.30 | 1.76 | 95.81, 1.32, 3.10 |  |  |  |  |" in lines

@@ -94,6 +94,18 @@ def networks(rows: Sequence[Row], cascade: Row, backbone: str, method: str) -> l
     return [row for row in found if row["seed"] in cascade["which_seeds"]]
 
 
+def taught_alone(study: Row, cascade: Row) -> list[Row]:
+    """The small networks of a cascade that learned from its large ones, by themselves: their FLOPs and accuracy."""
+    like = [cascade[key] for key in ("dataset", "epochs", "training")]
+    alike = {
+        part: [one for one in study[part] if [one[key] for key in ("dataset", "epochs", "training")] == like]
+        for part in ("taught", "small_first")
+    }
+    flops = {one["members"][0]: one["small_flops"] for one in alike["small_first"]}
+    found = [{"backbone": one["backbone"], **one["taught"]["alone"]} for one in alike["taught"]]
+    return sorted(({**one, "flops": flops[one["backbone"]]} for one in found), key=lambda one: one["flops"])
+
+
 def in_lines(text: str) -> str:
     """A paragraph as it stands in a document."""
     return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)

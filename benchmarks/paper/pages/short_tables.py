@@ -7,7 +7,19 @@ from typing import Any
 
 from comparison import gain
 from documents import machine, table
-from names import DATASETS, INDEPENDENT, IRENE, WARM, in_short, parts_of, seeds, setting_title, title, trained
+from names import (
+    DATASETS,
+    INDEPENDENT,
+    IRENE,
+    WARM,
+    WARM_STARTED,
+    in_short,
+    parts_of,
+    seeds,
+    setting_title,
+    title,
+    trained,
+)
 
 from pages import beyond_text
 from pages.facts import MARGIN, PLAIN, percent
@@ -24,7 +36,9 @@ from pages.rows import (
     of_setting,
     of_slug,
     spread,
+    taught_alone,
     utility_of,
+    written,
 )
 from pages.tables import ORDER
 
@@ -34,8 +48,9 @@ SHORT = 30  # epochs of the short schedule
 PAPER_BACKBONES = ("resnet18", "resnet32")
 
 
-def headline(best: Sequence[Sequence[Row]], rows: Sequence[Row]) -> str:
-    """Cascades of each training at two costs on every data set, beside one large network and three."""
+def headline(best: Sequence[Sequence[Row]], study: dict[str, Any]) -> str:
+    """Cascades of each training at two costs on every data set, beside one large network, three, and one taught."""
+    rows = study["rows"]
     as_long = best[0][0]["epochs"]
     lines = []
     for epochs in dict.fromkeys([as_long, max(row["epochs"] for row in rows)]):
@@ -46,15 +61,27 @@ def headline(best: Sequence[Sequence[Row]], rows: Sequence[Row]) -> str:
             longer = f", {epochs} epochs ({seeds(max(map(len, found)))})" * (epochs != as_long)
             cells = [spread(here, "accuracy", 100) if here else "" for here in found]
             lines.append([f"{name}{longer}", f"{cost:.2f}", *cells])
+    widest = [small for one in best[0] for small in taught_alone(study, one)[-1:]]
+    if widest:
+        lines.append(alone(widest, best[0][0]["training"]))
     single = [mean_of(networks(rows, one, "resnet18", "single"), "accuracy") for one in best[0]]
     for alike in best:
         name = f"cascade, {trained(alike[0]['training'])}"
         for cost in HEADLINE_COSTS:
-            right = [one["policies"]["selector"][cost]["accuracy"] for one in alike]
-            cells = [bold(percent(ours), ours > one) for ours, one in zip(right, single, strict=True)]
+            points = [one["policies"]["selector"][cost] for one in alike]
+            cells = [
+                bold(percent(ours["accuracy"]), ours["low"] > one) for ours, one in zip(points, single, strict=True)
+            ]
             lines.append([name, f"{float(cost):.2f}", *cells])
             name = ""
     return table(["", "cost", *(title(cascade["dataset"]) for cascade in best[0])], lines)
+
+
+def alone(networks: Sequence[Row], training: str) -> list[str]:
+    """A line of the headline: a network that was taught, by itself, on every data set."""
+    name = f"one {title(networks[0]['backbone'])}, {training.removesuffix(WARM_STARTED).strip()}, alone"
+    cells = [written(100 * one["accuracy"], 100 * (one["spread"] or 0)) for one in networks]
+    return [name, f"{networks[0]['flops']:.2f}", *cells]
 
 
 def bold(text: str, wanted: bool) -> str:

@@ -136,9 +136,12 @@ def test_a_figure_has_both_costs_and_one_line_a_backend(files: dict[str, Any]) -
     assert [x for x, _ in flops["R32, R32, R18, R18, independent, 60 and 30 epochs: eager"]] == pytest.approx(
         [0.21, 0.31, 0.51]
     )
-    assert time["R32, R32, R18, R18, independent, 60 and 30 epochs: eager"] == [
-        pytest.approx((0.5, 0.933))
-    ]  # asked for in time
+    line = "R32, R32, R18, R18, independent, 60 and 30 epochs: eager"
+    assert [x for x, _ in time[line]] == [0.35, 0.45, 0.5, 0.62], "one alone that was asked for in time is no line"
+    rows = files["cpu"]["rows"]
+    more = [latency_text.with_kind(row(0, 0.6, 0.94, 0.6, unit="ms")), *rows]
+    ((_, asked_in_time),) = (one.axes for one in latency_figure.drawn({"cpu": {**files["cpu"], "rows": more}}).values())
+    assert [*asked_in_time.get_lines()[0].get_xdata()] == [0.5, 0.6]
     assert time["one ResNet-32"] == [pytest.approx((0.3, 0.9))]
 
 

@@ -246,9 +246,18 @@ def test_the_headline_is_of_each_training_with_as_many_seeds() -> None:
 def test_the_headline_is_drawn_of_the_longest_taught_and_of_independent_members() -> None:
     longer = entry("distilled for 240 epochs", ["resnet32"] * 2, whole_run=True)
     known = rows("resnet18")
-    figure = headline_figure.drawn({"small_first": [*CASCADES, longer], "rows": known}, ["cifar10"])["headline.svg"]
+    small = [
+        {**longer, "members": [name, *R18], "whole_run": False, "small_flops": work, "backbone": name}
+        | {"taught": {"alone": {"accuracy": 0.9, "spread": None}}}
+        for name, work in (("vgg8", 0.3), ("resnet32", 0.124))
+    ]
+    study = {"small_first": [*CASCADES, longer, *small], "rows": known, "taught": small}
+    figure = headline_figure.drawn(study, ["cifar10"])["headline.svg"]
     (axes,) = figure.axes
-    taught, independent = axes.get_legend_handles_labels()[0]
+    taught, independent, alone = axes.get_legend_handles_labels()[0]
+    assert (alone.get_label(), alone.get_xydata().tolist()) == ("vgg8 of the first, alone", [[0.3, 0.9]])
+    others = pictures.headline_data(study)["cifar10"]["others"]
+    assert others == {"R32, taught": (0.124e9, 0.9), "vgg8, taught": (0.3e9, 0.9)}
     for line, cascade in ((taught, longer), (independent, CASCADES[2])):
         points = cascade["policies"]["selector"]
         assert list(line.get_xdata()) == [float(cost) for cost in points]
@@ -285,7 +294,9 @@ def test_the_headline_begins_with_who_was_taught_longest_on_all_data_sets() -> N
 
 
 def test_the_figure_has_a_line_for_each_cascade_by_its_training() -> None:
-    data = pictures.headline_data({"small_first": CASCADES, "rows": rows("resnet18", "resnet32")})["cifar10"]
+    data = pictures.headline_data({"taught": [], "small_first": CASCADES, "rows": rows("resnet18", "resnet32")})[
+        "cifar10"
+    ]
     assert list(data["networks"]) == ["ResNet-32", "ResNet-18"]
     (axes,) = pictures.small_first(data).axes
     lines = {str(line.get_label()): line for line in axes.get_lines()}
@@ -302,15 +313,21 @@ def test_the_figure_has_a_line_for_each_cascade_by_its_training() -> None:
 def test_the_figure_leaves_out_fewer_seeds_of_the_same_members() -> None:
     fewer = {**CASCADES[1], "training": "distilled for 240 epochs", "seeds": 1}
     cascades = [*CASCADES, fewer]
-    data = pictures.headline_data({"small_first": cascades, "rows": rows("resnet18", "resnet32")})["cifar10"]
+    data = pictures.headline_data({"taught": [], "small_first": cascades, "rows": rows("resnet18", "resnet32")})[
+        "cifar10"
+    ]
     assert {one["training"] for one in data["cascades"]} == {DISTILLED, INDEPENDENT}
-    alone = pictures.headline_data({"small_first": [fewer], "rows": rows("resnet18", "resnet32")})["cifar10"]
+    alone = pictures.headline_data({"taught": [], "small_first": [fewer], "rows": rows("resnet18", "resnet32")})[
+        "cifar10"
+    ]
     assert alone["cascades"] == [fewer]
 
 
 def test_the_figure_has_members_alone_that_were_trained_so_too() -> None:
     alone = [row for row in rows("resnet32") if row["method"] == "single"]
-    data = pictures.headline_data({"small_first": CASCADES, "rows": [*rows("resnet18"), *alone]})["cifar10"]
+    data = pictures.headline_data({"taught": [], "small_first": CASCADES, "rows": [*rows("resnet18"), *alone]})[
+        "cifar10"
+    ]
     assert list(data["others"]) == ["ResNet-32"]
     assert list(data["networks"]) == ["ResNet-18"]
 
@@ -320,7 +337,11 @@ def test_the_figure_has_single_networks_of_other_sizes_and_mimo_of_as_many_epoch
     mimo = [{**row, "method": "mimo", "flops": 1.1e9} for row in rows("resnet18") if row["method"] == "single"]
     thin = [{**row, "backbone": "resnet32", "flops": 1e8} for row in mimo]
     shorter = [{**row, "epochs": 30, "backbone": "resnet56"} for row in others]
-    study = {"small_first": CASCADES, "rows": [*rows("resnet18", "resnet32"), *others, *mimo, *thin, *shorter]}
+    study = {
+        "taught": [],
+        "small_first": CASCADES,
+        "rows": [*rows("resnet18", "resnet32"), *others, *mimo, *thin, *shorter],
+    }
     data = pictures.headline_data(study)["cifar10"]
     accuracy = pytest.approx(0.935 + 0.01 / 3)
     assert data["others"] == {

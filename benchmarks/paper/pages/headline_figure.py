@@ -11,7 +11,7 @@ from matplotlib.ticker import PercentFormatter
 from names import in_short, seeds, title, trained
 
 from irene.pictures import COLOURS, INK, WIDTH, styled
-from pages.rows import Row, best_cascades, mean_of, networks
+from pages.rows import Row, best_cascades, mean_of, networks, taught_alone
 
 NAME = "headline.svg"
 TICKS = (0.2, 0.3, 0.5, 1, 2, 3)
@@ -20,11 +20,11 @@ TICKS = (0.2, 0.3, 0.5, 1, 2, 3)
 def drawn(study: dict[str, Any], datasets: Sequence[str]) -> dict[str, Figure]:
     """The picture by its file name, if there is a cascade that was trained on all of these data sets."""
     best = best_cascades(study["small_first"], datasets)
-    return {NAME: panels([*best[:1], *best[1:][-1:]], study["rows"])} if best else {}
+    return {NAME: panels([*best[:1], *best[1:][-1:]], study)} if best else {}
 
 
 @styled
-def panels(trainings: Sequence[Sequence[Row]], rows: Sequence[Row]) -> Figure:
+def panels(trainings: Sequence[Sequence[Row]], study: dict[str, Any]) -> Figure:
     """A panel for each data set: the cascade that was taught longest, and the one of independent members."""
     datasets = [cascade["dataset"] for cascade in trainings[0]]
     figure = Figure(figsize=(WIDTH, 4.2))
@@ -32,7 +32,10 @@ def panels(trainings: Sequence[Sequence[Row]], rows: Sequence[Row]) -> Figure:
     for axes, dataset, cascades in zip(all_axes, datasets, zip(*trainings, strict=True), strict=True):
         for colour, cascade in zip(COLOURS[2::-2], cascades, strict=False):
             line(axes, cascade, colour)
-        large(axes, cascades[0], rows)
+        for widest in taught_alone(study, cascades[0])[-1:]:
+            name = f"{in_short([widest['backbone']])} of the first, alone"
+            axes.plot(widest["flops"], widest["accuracy"], "X", color=COLOURS[2], mec=INK, ms=8, label=name, ls="")
+        large(axes, cascades[0], study["rows"])
         axes.set_title(title(dataset))
         axes.set_xscale("log")
         axes.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])

@@ -53,11 +53,10 @@ def panels(rows: Sequence[Row], networks: Sequence[Row]) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, (unit, (key, label)) in zip((left, right), PANELS.items(), strict=True):
         for number, (name, points) in enumerate(lines(rows).items()):
-            own = [row for row in points if row["unit"] == unit]
-            at = sorted(
-                (mean_of(same, key), mean_of(same, "accuracy"))
-                for same in grouped(own or points, "unit", "asked").values()
-            )
+            found = grouped(points, "unit", "asked")
+            own = [same for (asked_in, _), same in found.items() if asked_in == unit]
+            shown = own if len(own) > 1 else found.values()  # one alone would be no line
+            at = sorted((mean_of(same, key), mean_of(same, "accuracy")) for same in shown)
             axes.plot(*zip(*at, strict=True), marker="o", ms=4, color=COLOURS[number % len(COLOURS)], label=name)
         marks(axes, networks, "time" if unit == "ms" else "flops")
         axes.set_xscale("log")

@@ -15,7 +15,18 @@ from names import DATASETS, INDEPENDENT, IRENE, file_name, in_short, seeds, titl
 from irene.evaluation import studies
 from irene.pictures import COLOURS, INK, WIDTH, styled
 from pages import headline_figure, latency_figure
-from pages.rows import deviation, grouped, mean_of, most_worth_showing, of_most_seeds, of_slug, select, utility_of
+from pages.rows import (
+    deviation,
+    grouped,
+    mean_of,
+    most_worth_showing,
+    of_most_seeds,
+    of_slug,
+    select,
+    taught,
+    taught_alone,
+    utility_of,
+)
 
 STUDY = Path(__file__).resolve().parents[1]
 SMALL_FIRST = "small-first"
@@ -79,6 +90,10 @@ def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:
         }
         both = {backbone: rows for backbone, rows in both.items() if all(rows)}  # some networks were only taught
         others = other_networks([row for row in study["rows"] if row["dataset"] == dataset], list(both), epochs)
+        large = max(mean_of(one, "flops") for one, _ in both.values())
+        longest = max(cascades, key=lambda one: (taught(one), one["seeds"], len(one["training"])))
+        for one in taught_alone(study, longest):
+            others[f"{in_short([one['backbone']])}, taught"] = large * one["flops"], one["accuracy"]
         found[dataset] = {
             "cascades": of_most_seeds(cascades),
             "networks": {

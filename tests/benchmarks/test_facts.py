@@ -81,6 +81,24 @@ def test_stopping_is_told_of_unequal_equal_and_warm_started_members_apart() -> N
     assert (found["warm-cases"], found["unequal-behind"], found["unequal-most"]) == ("1", "2", "0.40")
 
 
+def test_simpler_stopping_is_the_mean_over_cascades_and_over_pools() -> None:
+    points = {"0.5": {"accuracy": 0.9, "gain": AHEAD}, "1": {"accuracy": 0.9, "gain": BEHIND}}
+    study = {
+        "small_first": [{"policies": {"selector": points, "cost-to-go": points, "change": {"0.5": points["0.5"]}}}],
+        "searched": [
+            {"all": {"selector": at(0.9), "margin": at(0.88)}, "chosen": {"margin": at(0.895)}},
+            {"all": {"selector": at(0.92), "margin": at(0.92)}, "chosen": {"margin": at(0.915)}},
+        ],
+    }
+    found = facts.simpler_stopping(study)
+    assert [found[f"mean-{policy}"] for policy in ("selector", "cost-to-go", "change")] == ["0.05", "0.05", "0.40"]
+    assert (found["pools"], found["on-all"], found["on-chosen"]) == ("2", "1.00", "0.50")
+
+
+def at(accuracy: float) -> dict[str, Any]:
+    return {"0.5": {"accuracy": accuracy}}
+
+
 @pytest.mark.parametrize(("accuracy", "cost", "count"), [(0.925, 1.3, "0"), (0.934, 1.01, "1")])
 def test_a_utility_is_reached_where_it_is_no_less_than_the_papers(accuracy: float, cost: float, count: str) -> None:
     assert facts.reached([SLUG], [*ROWS, row(30, WARM, accuracy, cost)], WARM) == count

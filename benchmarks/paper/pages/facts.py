@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 from comparison import count_ahead, gain, span
@@ -19,6 +20,7 @@ from pages.rows import (
     networks,
     of_slug,
     select,
+    taught_alone,
     utility_of,
 )
 
@@ -34,9 +36,11 @@ def facts(study: dict[str, Any], beyond: dict[str, Any], latency: Latency) -> Fa
     return {
         **cascades(best, rows),
         **distilled_and_warm(best[0], study["teachers"]),
+        **taught_by_themselves(study, best[0]),
         **trained_longest(rows),
         **in_time(latency),
         **learned_stopping(study),
+        **simpler_stopping(study),
         **utilities(study),
         **trained_like_the_paper(rows),
         **selector_data(study["against"]),
@@ -73,6 +77,11 @@ def distilled_and_warm(best: Sequence[Row], teachers: Sequence[Row]) -> Facts:
     return {f"warm-{name}": percent(accuracy) for name, accuracy in first.items()}
 
 
+def taught_by_themselves(study: dict[str, Any], best: Sequence[Row]) -> Facts:
+    """How accurate the widest small member alone is in the cascades that were taught longest."""
+    return {f"alone-{one['dataset']}": percent(small["accuracy"]) for one in best for small in taught_alone(study, one)}
+
+
 def trained_longest(rows: Sequence[Row]) -> Facts:
     """One network and three averaged that trained for longest, with a held-out slice."""
     epochs = max(row["epochs"] for row in rows if row["images"] < ALL_IMAGES)
@@ -107,6 +116,27 @@ def learned_stopping(study: dict[str, Any]) -> Facts:
     }
 
 
+def simpler_stopping(study: dict[str, Any]) -> Facts:
+    """Mean gains on margin + temperature of each policy, and of the selector where the margin's members are chosen."""
+    gains = {
+        policy: fmean(point["gain"][0] for one in study["small_first"] for point in one["policies"][policy].values())
+        for policy in ("selector", "cost-to-go", "change")
+    }
+    on_margin = {
+        which: fmean(
+            100 * (point["accuracy"] - about[which]["margin"][cost]["accuracy"])
+            for about in study["searched"]
+            for cost, point in about["all"]["selector"].items()
+        )
+        for which in ("all", "chosen")
+    }
+    return {
+        **{f"mean-{policy}": f"{points:.2f}" for policy, points in gains.items()},
+        "pools": str(len(study["searched"])),
+        **{f"on-{which}": f"{points:.2f}" for which, points in on_margin.items()},
+    }
+
+
 def told(name: str, gains: Sequence[Gain]) -> Facts:
     """From the least to the most, and in how many of the cases clearly above zero."""
     return {
@@ -129,6 +159,7 @@ def utilities(study: dict[str, Any]) -> Facts:
         "settings": str(len(short)),
         **{f"reached-{name}": reached(short, rows, method) for name, method in REACHED.items()},
         "long-utility": f"{ours:.2f}",
+        "long-margin": f"{utility_of([row for row in setting if row['method'] == PLAIN], setting):.2f}",
         "paper-utility": f"{paper['utility']:.2f}",
     }
 
@@ -182,10 +213,21 @@ def papers_recipe(rows: Sequence[Row]) -> Facts:
 
 
 def under_corruption(beyond: dict[str, Any]) -> Facts:
+    clean, wrong = (
+        [
+            row
+            for slug, about in beyond.items()
+            if ("noise" in slug) is noisy
+            for row in beyond_text.held_out_rows(about)[0]
+        ]
+        for noisy in (False, True)
+    )
     fresh = [row for about in beyond.values() for row in beyond_text.fresh_rows(about, "risk")]
     corrupted = [row for about in beyond.values() for row in beyond_text.held_out_rows(about)[1]]
     return {
         **told("corrupted", [beyond_text.gain_at_same_cost(about, beyond_text.CORRUPTED) for about in beyond.values()]),
+        "kept-clean": beyond_text.kept(clean),
+        "kept-wrong": beyond_text.kept(wrong),
         "kept-fresh": beyond_text.kept(fresh),
         "kept-corrupted": beyond_text.kept(corrupted),
     }

@@ -121,6 +121,23 @@ def test_a_thin_network_that_was_taught_is_by_itself_as_accurate_as_one_large_on
         assert 0 <= 100 * widest["accuracy"] - fact(f"single-{cascade['dataset']}") < 0.25
 
 
+def test_small_first_tells_what_the_cascade_and_its_widest_small_member_have(fact: Fact) -> None:
+    ten, hundred = (
+        [f"{fact(name):.2f}" for name in (f"best-{one}-0.25", f"single-{one}", f"alone-{one}", f"plain-{one}-0.25")]
+        for one in DATASETS
+    )
+    said = text("docs/small-first.md")
+    assert f"this has {hundred[0]} % accuracy on CIFAR-100, where one ResNet-18 has {hundred[1]}, its own" in said
+    assert f"`resnet18x0.5` alone {hundred[2]}, and a cascade" in said
+    assert f"two independent ResNet-32 in front {hundred[3]}." in said
+    assert f"it has {ten[0]} % there (one ResNet-18: {ten[1]}, its `resnet18x0.5` alone: {ten[2]})" in said
+    assert f"from 0.4 on as much as three independent ResNet-18 averaged ({fact('three-cifar10'):.2f})" in said
+    assert fact("as-three-cifar10") == 0.4
+    averaged = [f"{100 * one['averaged']['accuracy']:.2f}" for one in STUDY["teachers"]]
+    assert f"({averaged[0]} %, independent ones {fact('three-cifar10'):.2f})" in said
+    assert f"({averaged[1]} and {fact('three-cifar100'):.2f}, three seeds)" in said
+
+
 def test_starting_small_pays_and_matches_three_where_the_results_say_so(fact: Fact) -> None:
     for dataset in DATASETS:
         assert fact(f"best-{dataset}-0.25") > fact(f"single-{dataset}")
@@ -149,6 +166,10 @@ def test_learned_stopping_pays_on_unequal_members_and_hardly_on_equal_ones(fact:
 def test_simpler_policies_do_most_of_what_the_selector_does(fact: Fact) -> None:
     assert 0.6 * fact("mean-selector") < fact("mean-change") < fact("mean-cost-to-go") < fact("mean-selector")
     assert 0.5 * fact("on-all") < fact("on-chosen") < 0.7 * fact("on-all")
+    assert "A logistic regression (`change`) gains two thirds of that, and a margin loses less if" in text("README.md")
+    assert round(3 * fact("mean-change") / fact("mean-selector")) == 2
+    chosen = f"a margin gains {fact('on-all') - fact('on-chosen'):.1f} points by the choice, on the mean of"
+    assert f"{chosen} [{fact('pools'):.0f} pools]" in text("docs/small-first.md")
 
 
 def test_a_warm_start_is_compared_with_independent_members_on_cifar_10_alone() -> None:

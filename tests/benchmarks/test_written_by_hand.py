@@ -156,6 +156,11 @@ def test_time_follows_on_a_cpu_and_less_on_a_gpu(fact: Fact) -> None:
     assert fact("gpu-most") > 1
 
 
+def test_a_threshold_of_held_out_images_mostly_costs_more_than_asked(fact: Fact) -> None:
+    assert fact("dearer") < 0
+    assert fact("dearer-in") > 0.9
+
+
 def test_learned_stopping_pays_on_unequal_members_and_hardly_on_equal_ones(fact: Fact) -> None:
     assert fact("unequal-ahead") > 0.8 * fact("unequal-cases")
     assert fact("equal-ahead") <= 0.2 * fact("equal-cases")

@@ -92,10 +92,14 @@ def trained_longest(rows: Sequence[Row]) -> Facts:
 def in_time(latency: Latency) -> Facts:
     network, rows = asked_for_half(latency)
     times = [took for took, _ in as_accurate_on_a_gpu(latency)]
+    asked = [row for content in latency.values() for row in content["rows"] if row["unit"] == "flops"]
+    dearer = [100 * (row["flops"] / row["asked"] - 1) for row in asked]
     return {
         "cpu-time": f"{mean_of(rows, 'time_median'):.2f}",
         "cpu-accuracy": percent(mean_of(rows, "accuracy")),
         "cpu-single": percent(network["single"]),
+        "dearer": f"{min(dearer):+.0f} to {max(dearer):+.0f} %",
+        "dearer-in": f"{sum(more > 0 for more in dearer)} of {len(dearer)}",
         "gpu-least": f"{min(times):.2f}",
         "gpu-most": f"{max(times):.2f}",
     }

@@ -99,8 +99,10 @@ INTRODUCTION = """## In measured time
 turns with one large network alone in batches of the same size; raw rows are in `docs/benchmarks/latency-*.json`.
 Thresholds, weights and temperatures are set on held-out images by what the members answer on that very backend. *FLOPs*
 and *time* are those of one large network; a cost is asked for in either. Time is the median of several passes, each
-over that of the network alone in the same round, with quartiles. Differences are in points of accuracy on the same test
-images, with 95 % intervals where there is one seed and the standard deviation where there are more."""
+over that of the network alone in the same round, with quartiles. *60 and 30 epochs* are those of the small and of the
+large members: there, one large network has trained half as long as the small ones. Differences are in points of
+accuracy on the same test images, with 95 % intervals where there is one seed and the standard deviation where there are
+more."""
 
 
 def figure_name(place: str, dataset: str) -> str:

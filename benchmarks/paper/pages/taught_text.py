@@ -12,7 +12,8 @@ from pages.rows import Row, networks, spread, written
 INTRODUCTION = """## What teaching gives
 
 Accuracy in % of small networks that learned from labels and from three ResNet-18 (`distil`), beside independent ones of
-as many epochs as these and of the same seeds, where there are any: the mean of those alike, and of several averaged."""
+as many epochs as these and of the same seeds: the mean of those alike, and of several averaged. Where the last column
+is empty none were trained, and how much of it is teaching is not known."""
 
 
 TEACHERS = """The teachers, one by one in the order they run in and averaged, beside independent networks of as many

@@ -202,3 +202,9 @@ def test_full_tables_tell_what_irene_gains_at_each_cost_cold_and_warm() -> None:
     told = "**+0.40 [+0.10, +0.70]** | +0.02 [-0.01, +0.05] |"
     assert f"| {SAME} (2 seeds) | {told}" in other
     assert f"| {OTHER} (one seed) | {told}" in other
+
+
+def test_training_as_long_as_the_paper_is_told_by_the_median_rate() -> None:
+    alone = [{"backbone": "resnet18", "epoch_s": seconds} for seconds in (0.5, 0.6, 9.0)]
+    together = [{"backbone": "resnet18", "at_once": 3, "epoch_s": 0.4}]
+    assert facts.speed([*alone, {"backbone": "resnet32", "epoch_s": 0.1}], together) == {"three-of-200": "4.0 to 6.0"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from comparison import count_ahead, gain, span
@@ -46,6 +46,7 @@ def facts(study: dict[str, Any], beyond: dict[str, Any], latency: Latency) -> Fa
         **selector_data(study["against"]),
         **papers_recipe(rows),
         **under_corruption(beyond),
+        **speed(study["speed"], study["side_by_side"]),
     }
 
 
@@ -235,6 +236,14 @@ def under_corruption(beyond: dict[str, Any]) -> Facts:
         "kept-fresh": beyond_text.kept(fresh),
         "kept-corrupted": beyond_text.kept(corrupted),
     }
+
+
+def speed(alone: Sequence[Row], side_by_side: Sequence[Row]) -> Facts:
+    """Minutes that three ResNet-18 of the paper's epochs take, three at a time and one after the other."""
+    one_by_one = median(row["epoch_s"] for row in alone if row["backbone"] == "resnet18")
+    (together,) = (row["epoch_s"] for row in side_by_side if (row["backbone"], row["at_once"]) == ("resnet18", 3))
+    minutes = (3 * PAPER_EPOCHS * epoch_s / 60 for epoch_s in (together, one_by_one))
+    return {f"three-of-{PAPER_EPOCHS}": " to ".join(f"{took:.1f}" for took in minutes)}
 
 
 def percent(share: float) -> str:

@@ -23,7 +23,7 @@ import torch
 from documents import machine, write_results
 from torch import Tensor
 
-from irene.calibration.targets import p99_of
+from irene.calibration.wishes import p99_of
 from irene.cascade import Cascade
 from irene.cli.calibrating import timed
 from irene.cli.loading import Reading, load_for

@@ -19,7 +19,7 @@ from irene.cli.experiment import (
     with_flags,
 )
 from irene.cli.output import Output, say, speaking, typed
-from irene.cli.params import ENSEMBLE, Json
+from irene.cli.params import Json, Members
 from irene.errors import OptionError
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def compare(
         str | None, typer.Option(metavar="all|A,B", help="The methods to compare; all by default.")
     ] = None,
     flags: Flags,
-    members: Annotated[
-        int | None, typer.Option(help="How many members; 3 by default.", rich_help_panel=ENSEMBLE)
-    ] = None,
+    members: Members = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for runs and the table, runs/DATA by default; existing runs there are kept."),

@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from documents import write_results
+from documents import table, write_results
 from ensembles import Setting, committed
 
 from irene.bank import Bank
@@ -68,15 +68,14 @@ def summary(rows: list[tuple[float, float]]) -> dict[str, Any]:
 
 
 def markdown(name: str, found: dict[str, Any]) -> str:
-    heads = [f"{said}: accuracy % (worst)" for said in POLICIES.values()]
+    heads = ["held-out samples", *(f"{said}: accuracy % (worst)" for said in POLICIES.values())]
     heads += [f"{said}: cost missed by (9 of 10 less than)" for said in POLICIES.values()]
-    lines = [f"#### {name}, asked for {found['asked']:g}", "", f"| held-out samples | {' | '.join(heads)} |"]
-    lines.append("|---" * (len(heads) + 1) + "|")
+    lines = []
     for size, by_policy in found["sizes"].items():
         cells = [f"{100 * row['accuracy']:.2f} ({100 * row['worst']:.2f})" for row in by_policy.values()]
         cells += [f"{row['miss']:.3f} ({row['miss_9_of_10']:.3f})" for row in by_policy.values()]
-        lines.append(f"| {int(size):,} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append([f"{int(size):,}", *cells])
+    return f"#### {name}, asked for {found['asked']:g}\n\n{table(heads, lines)}"
 
 
 def main() -> None:

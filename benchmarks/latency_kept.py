@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from documents import machine, write_results
+from documents import machine, table, write_results
 from torch import Tensor
 
-from irene.calibration.targets import p99_of
+from irene.calibration.wishes import p99_of
 from irene.cascade import Cascade
 from irene.cli.calibrating import timed
 from irene.cli.loading import Reading, load_for
@@ -48,7 +48,7 @@ def main() -> None:
     limits = [SLACK * ms for ms in accumulate(cost.ms for cost in bank.costs)]
     rows = [look(run, fit_policy(bank, "margin", p99=limit), test.inputs, arguments.passes) for limit in limits]
     report = {"hardware": hardware(device), "backbones": run.manifest["backbones"], "rows": rows}
-    write_results("latency_kept", report, [table(report)])
+    write_results("latency_kept", report, [markdown(report)])
 
 
 def look(run: Run, point: Any, inputs: Tensor, passes: int) -> dict[str, Any]:
@@ -77,18 +77,13 @@ def times(cascade: Cascade, inputs: Tensor, passes: int) -> Sequence[float]:
     return found
 
 
-def table(report: dict[str, Any]) -> str:
-    lines = [
-        f"{', '.join(report['backbones'])} on {machine(report['hardware'])}:",
-        "",
-        "| asked for p99 of, ms | members that fit | answers | median, ms | p99, ms | later than asked |",
-        "|---|---|---|---|---|---|",
-    ]
+def markdown(report: dict[str, Any]) -> str:
+    heads = ["asked for p99 of, ms", "members that fit", "answers", "median, ms", "p99, ms", "later than asked"]
+    lines = []
     for row in report["rows"]:
-        cells = [f"{row['asked']:.2f}", str(row["members"]), f"{row['answers']:,}"]
-        cells += [f"{row['median']:.2f}", f"{row['p99']:.2f}", f"{row['late']:.2%}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append([f"{row['asked']:.2f}", str(row["members"]), f"{row['answers']:,}"])
+        lines[-1] += [f"{row['median']:.2f}", f"{row['p99']:.2f}", f"{row['late']:.2%}"]
+    return f"{', '.join(report['backbones'])} on {machine(report['hardware'])}:\n\n{table(heads, lines)}"
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 from comparison import gain, points
-from documents import write_results
+from documents import table, write_results
 from ensembles import Pair, Setting, equal_setting, unequal_setting
 from torch import Tensor
 
@@ -165,31 +165,24 @@ def markdown(setting: Setting, found: dict[str, Any]) -> str:
     """Accuracy of the baseline and gains of the others, a gain in bold where its interval leaves out zero."""
     heads = [f"{cost:g}" for cost in setting.costs]
     oracle = found["oracle"]
-    lines = [
-        f"### {setting.said}",
-        "",
+    about = (
         f"First member {found['first member']:.2%}, all members {found['all members']:.2%}, oracle "
         f"{oracle['accuracy']:.2%} at cost {oracle['cost']:.2f}. Accuracy of {BASELINE} + temperature, then gains over "
-        "it in points with 95 % intervals.",
-        "",
-        "| policy | " + " | ".join(heads) + f" | {' to '.join(ends(found))} together |",
-        "|---" * (len(heads) + 2) + "|",
-    ]
+        "it in points with 95 % intervals."
+    )
+    lines = []
     for name, cells in found["policies"].items():
         if name == BASELINE:
             shown = [f"{cells[head]['accuracy']:.2%}" for head in heads] + [""]
         else:
             shown = [gain(cells[head]["gain"]) for head in (*heads, "cheap")]
-        lines.append(f"| {name} | " + " | ".join(shown) + " |")
+        lines.append([name, *shown])
     for name, against in found.get("skipping against", {}).items():
         shown = [gain(against[head]["gain"]) for head in (*heads, "cheap")]
-        lines.append(f"| *skipping minus {name}* | " + " | ".join(shown) + " |")
-    return "\n".join(lines)
-
-
-def ends(found: dict[str, Any]) -> list[str]:
+        lines.append([f"*skipping minus {name}*", *shown])
     costs = found["policies"][BASELINE]["cheap"]["costs"]
-    return [f"{costs[0]:g}", f"{costs[-1]:g}"]
+    all_heads = ["policy", *heads, f"{costs[0]:g} to {costs[-1]:g} together"]
+    return f"### {setting.said}\n\n{about}\n\n{table(all_heads, lines)}"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import torch
 from documents import write_results
 
 from irene.bank import Bank
-from irene.calibration.targets import p99_of
+from irene.calibration.wishes import p99_of
 from irene.errors import CalibrationError
 from irene.fitting import fit_policy
 from irene.halting.policies import Never

@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from documents import ROOT, asked_to_check, filled, machine, write_or_check
+from documents import ROOT, asked_to_check, filled, machine, table, write_or_check
 
 from irene.pictures import rendered
 from irene.runtime.bench_picture import growth_picture
@@ -129,44 +129,37 @@ def flat(row: dict[str, Any]) -> str:
 
 def mode_table(rows: list[dict[str, Any]]) -> str:
     """Images a second in every mode, then speed-up, limit and ratio of the engines: one line a kind and batch."""
-    lines = [
-        f"| backend, policy | batch | {' | '.join(MODES.values())} | limit | ratio: plain | engine | stream |",
-        "|---|---|" + "---|" * (len(MODES) + 4),
-    ]
+    heads = ["backend, policy", "batch", *MODES.values(), "limit", "ratio: plain", "engine", "stream"]
+    lines = []
     kinds = [(f"{row['backend']}, {row['policy']}", row["batch"]) for row in rows]
     for kind, batch in dict.fromkeys(kinds):
         found = {row["mode"]: row for row, of in zip(rows, kinds, strict=True) if of == (kind, batch)}
-        speeds = " | ".join(f"{found[mode]['images_per_s']:,.0f}" for mode in MODES)
-        ratios = " | ".join(f"{found[mode]['ratio']:.2f}" for mode in ("plain", "engine", "stream"))
-        lines.append(f"| {kind} | {batch} | {speeds} | {found['stream']['limit']:.2f} | {ratios} |")
-    return "\n".join(lines)
+        speeds = [f"{found[mode]['images_per_s']:,.0f}" for mode in MODES]
+        ratios = [f"{found[mode]['ratio']:.2f}" for mode in ("plain", "engine", "stream")]
+        lines.append([kind, str(batch), *speeds, f"{found['stream']['limit']:.2f}", *ratios])
+    return table(heads, lines)
 
 
 def backend_table(rows: list[dict[str, Any]]) -> str:
     batches = sorted({row["batch"] for row in rows})
-    lines = [
-        "| model | backend | " + " | ".join(f"batch {batch} | x eager" for batch in batches) + " |",
-        "|---|---|" + "---|" * (2 * len(batches)),
-    ]
+    heads = ["model", "backend", *(head for batch in batches for head in (f"batch {batch}", "x eager"))]
+    lines = []
     for model, backend, precision in dict.fromkeys((row["model"], row["backend"], row["precision"]) for row in rows):
         found = {
             row["batch"]: row
             for row in rows
             if (row["model"], row["backend"], row["precision"]) == (model, backend, precision)
         }
-        cells = " | ".join(f"{found[batch]['images_per_s']:,.0f} | {found[batch]['speedup']:.1f}" for batch in batches)
-        lines.append(f"| {model} | {backend} {precision} | {cells} |")
-    return "\n".join(lines)
+        lines.append([model, f"{backend} {precision}"])
+        for batch in batches:
+            lines[-1] += [f"{found[batch]['images_per_s']:,.0f}", f"{found[batch]['speedup']:.1f}"]
+    return table(heads, lines)
 
 
 def int8_accuracy(rows: list[dict[str, Any]]) -> str:
-    lines = [
-        "| int8 on digits, thresholds set again | accuracy, fp32 | int8 | same label | same members used |",
-        "|---|---|---|---|---|",
-    ]
+    heads = ["int8 on digits, thresholds set again", "accuracy, fp32", "int8", "same label", "same members used"]
     keys = ("accuracy_fp32", "accuracy_int8", "same_labels", "same_members_used")
-    lines += [f"| {row['backend']} | " + " | ".join(f"{100 * row[key]:.1f} %" for key in keys) + " |" for row in rows]
-    return "\n".join(lines)
+    return table(heads, [[row["backend"], *(f"{100 * row[key]:.1f} %" for key in keys)] for row in rows])
 
 
 if __name__ == "__main__":

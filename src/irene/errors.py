@@ -13,11 +13,12 @@ Messages are one line: what was expected, what came, and what to do.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 
@@ -67,6 +68,12 @@ def import_extra(module: str, extra: str) -> Any:
 def some_of(names: Sequence[str], most: int = 10) -> str:
     """The first few of some names, as a message lists them."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """': did you mean a or b?' for a mistyped name, or nothing when no known name is close."""
+    matches = get_close_matches(name, list(known), n=3)
+    return f": did you mean {' or '.join(matches)}?" if matches else ""
 
 
 def first_line(error: Exception) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from irene.bank import Bank
 from irene.calibration.fit import fit
 from irene.calibration.selection import Fitted, Fitter, Learner, learner_of
-from irene.calibration.targets import Target
 from irene.calibration.weights import Weights, fit_aggregation
+from irene.calibration.wishes import Wish
 from irene.errors import OptionError
 from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
@@ -39,7 +39,7 @@ def fit_policy(
         point = fit_policy(bank, cost=1.3)
         point.cascade(members).predict(inputs)
 
-    `Target` says what each of these means. `policy="auto"` takes the best by cross-validation and says why in
+    `Wish` says what each of these means. `policy="auto"` takes the best by cross-validation and says why in
     `point.why`. `also` is one more policy for it to consider; where members differ in size that is a selector, unless
     another is given. A name fits that policy, a temperature for each member (unless `temperature=False`) and
     aggregation `weights`, these by default where members differ in size; with an `aggregation` neither is fitted. A
@@ -53,7 +53,7 @@ def fit_policy(
     """
     if not isinstance(bank, Bank):
         raise OptionError(f"expected a bank of held-out outputs, got {type(bank).__name__}: make one with Bank.of")
-    target = Target(
+    wish = Wish(
         cost=cost, max_drop=max_drop, p99=p99, risk=risk, unit=unit, confidence=confidence, guaranteed=guaranteed
     )
     selector = Learner(Selector.name, selector_fitter(cost=cost, seed=seed))
@@ -71,4 +71,4 @@ def fit_policy(
 
     if also is None and differ_in_size(bank.costs):
         also = selector
-    return fit(bank, chosen, target, average=average, also=also, name=name, seed=seed)
+    return fit(bank, chosen, wish, average=average, also=also, name=name, seed=seed)

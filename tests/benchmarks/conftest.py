@@ -22,6 +22,8 @@ from irene.training.afterwards import selector_fitter
 ROOT = Path(__file__).parents[2] / "benchmarks"
 sys.path[:0] = [str(ROOT / "paper"), str(ROOT)]
 
+from replay.packed import Study  # noqa: E402  found now
+
 
 def _make_run(
     folder: Path,
@@ -74,9 +76,9 @@ def make_run() -> Callable[..., Run]:
 
 
 @pytest.fixture(scope="session")
-def distillations(
+def study(
     tmp_path_factory: pytest.TempPathFactory, lifelike_bank: Callable[..., Bank], make_run: Callable[..., Run]
-) -> Path:
+) -> Study:
     """Runs of six members whose costliest taught the others, and independent members of two kinds, of more seeds."""
     folder = tmp_path_factory.mktemp("distillations")
     work = {"resnet32": 0.125, "vgg8": 0.3, "resnet18": 1.0}
@@ -96,4 +98,4 @@ def distillations(
         add("average", seed, (1.5,) * 3, ("resnet32",) * 3)
     for seed in (1, 0, 2):
         add("average", seed, (2.0,) * 3, ("resnet18",) * 3)
-    return folder
+    return Study.read(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,16 +23,17 @@ from irene.halting.policies import Margin
 DISTILLATION = ["resnet32", "resnet32", "vgg8", "resnet18", "resnet18", "resnet18"]
 
 
+def searched(study: Study) -> dict[str, Any]:
+    """What is found in the first pool at two costs, with no selector that learns for long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "COSTS", (0.3, 1.0))
+        patch.setattr(search, "selector_fitter", lambda cost: lambda *_: Margin())
+        return search.searched(next(iter(pools(study))))
+
+
 @pytest.fixture(scope="module")
-def study(distillations: Path) -> Study:
-    return Study.read(distillations)
-
-
-@pytest.fixture
-def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two costs, and no selector that learns for long."""
-    monkeypatch.setattr(search, "COSTS", (0.3, 1.0))
-    monkeypatch.setattr(search, "selector_fitter", lambda cost: lambda *_: Margin())
+def found(study: Study) -> dict[str, Any]:
+    return searched(study)
 
 
 def test_a_pool_is_a_distillation_or_all_sizes_that_there_are_enough_independent_runs_of(study: Study) -> None:
@@ -58,10 +58,9 @@ def runs_of(study: Study, seed: int) -> list[Packed]:
     return [found["resnet32"], found["resnet18"]]
 
 
-@pytest.mark.usefixtures("cheap")
-def test_what_is_chosen_is_the_best_on_held_out_images_and_is_measured_on_others(study: Study) -> None:
-    pool, _ = pools(study)
-    found = search.searched(pool)
+def test_what_is_chosen_is_the_best_on_held_out_images_and_is_measured_on_others(
+    study: Study, found: dict[str, Any]
+) -> None:
     assert (found["dataset"], found["epochs"], found["seeds"], found["pool"]) == ("digits", 2, 2, DISTILLATION)
     runs = sorted((run for run in study.runs if run.method == "distil"), key=lambda run: run.seed)
     for cost in (0.3, 1.0):
@@ -77,23 +76,18 @@ def test_what_is_chosen_is_the_best_on_held_out_images_and_is_measured_on_others
     assert sum(map(len, found["orders"]["0.3"])) < sum(map(len, found["orders"]["1"])), "little buys few members"
 
 
-@pytest.mark.usefixtures("cheap")
-def test_beside_what_is_chosen_stand_all_members_cheapest_first(study: Study) -> None:
+def test_beside_what_is_chosen_stand_all_members_cheapest_first(study: Study, found: dict[str, Any]) -> None:
     pool, _ = pools(study)
     right = []
     for heldout, test in zip(pool.banks("heldout"), pool.banks("test"), strict=True):
         assert [cost.flops for cost in test.costs] == sorted(cost.flops for cost in test.costs)
         mean = fit_aggregation(heldout, weights=True)
         right.append(frontier(test, Margin(), mean, "flops").quality_at(0.3e6))
-    found = search.searched(pool)["all"]
     for policy in ("margin", "selector"):
-        assert found[policy]["0.3"]["accuracy"] == pytest.approx(float(torch.stack(right).mean()))
+        assert found["all"][policy]["0.3"]["accuracy"] == pytest.approx(float(torch.stack(right).mean()))
 
 
-@pytest.mark.usefixtures("cheap")
-def test_test_images_choose_nothing(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    pool, _ = pools(study)
-    before = search.searched(pool)["orders"]
+def test_test_images_choose_nothing(study: Study, found: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     own = Packed.bank
 
     def shuffled(run: Packed, split: str) -> Bank:
@@ -101,7 +95,7 @@ def test_test_images_choose_nothing(study: Study, monkeypatch: pytest.MonkeyPatc
         return bank if split == "heldout" else replace(bank, targets=bank.targets.flip(0))
 
     monkeypatch.setattr(Packed, "bank", shuffled)
-    assert search.searched(pool)["orders"] == before
+    assert searched(study)["orders"] == found["orders"]
 
 
 def test_one_member_by_itself_may_be_the_best_choice(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,11 +26,6 @@ from irene.run import Run
 R18 = ["resnet18"] * 3
 
 
-@pytest.fixture(scope="module")
-def study(distillations: Path) -> Study:
-    return Study.read(distillations)
-
-
 def kind(cascade: SmallFirst) -> tuple[str, list[tuple[str, int]], list[int]]:
     parts = [(part.backbone, part.count) for part in cascade.parts[0]]
     return cascade.training, parts, [some[0].run.seed for some in cascade.parts]

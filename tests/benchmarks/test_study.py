@@ -35,6 +35,7 @@ from irene.metrics import utility
 from irene.models import MemberSpec, build
 from irene.run import Run
 from irene.training.methods import find_method
+from irene.training.methods.distil import DistilOptions
 from irene.training.methods.fge import FgeOptions
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
@@ -54,6 +55,8 @@ def shrunk(job: jobs.Job) -> jobs.Job:
         own = replace(own, cost=1.3, cost_unit="members")
     if isinstance(own, FgeOptions):
         own = replace(own, cycle=2)
+    if isinstance(own, DistilOptions) and own.taught_epochs is not None:
+        own = replace(own, taught_epochs=2)
     loop = LoopOptions(epochs=1, batch_size=64)
     backbones = tuple("cnn" if name == job.backbones[-1] else "cnnx0.5" for name in job.backbones)
     return replace(job, backbones=backbones, method_options=own, loop=loop)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -12,11 +11,6 @@ import pytest
 from pages import tables, taught_text
 from replay.packed import Packed, Study
 from replay.taught import one_by_one, over_seeds, taught, teachers
-
-
-@pytest.fixture(scope="module")
-def study(distillations: Path) -> Study:
-    return Study.read(distillations)
 
 
 @pytest.fixture(scope="module")

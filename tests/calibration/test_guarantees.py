@@ -15,7 +15,7 @@ from torch import Tensor
 
 from irene.calibration.frontier import Frontier
 from irene.calibration.guarantees import last_passing, lowest_rate, mean_p_value, most_events
-from irene.calibration.targets import threshold_for_guaranteed_cost, threshold_for_risk, thresholds_for_latency
+from irene.calibration.wishes import threshold_for_guaranteed_cost, threshold_for_risk, thresholds_for_latency
 from irene.halting.trajectory import Trajectory
 
 RESAMPLES = 1000

@@ -20,15 +20,15 @@ from irene.calibration.selection import (
     quality_at_cost,
     quality_at_costs,
 )
-from irene.calibration.targets import Target
 from irene.calibration.weights import fit_aggregation
+from irene.calibration.wishes import Wish
 from irene.errors import OptionError
 from irene.halting.policies import Margin
 from irene.halting.rule import Aggregation
 
 
 def test_few_samples_fall_back_to_the_margin_and_say_why(lifelike_bank: Callable[..., Bank]) -> None:
-    chosen, why = choose_policy(lifelike_bank(1999), Target(cost=1.3), fit_aggregation, seed=0)
+    chosen, why = choose_policy(lifelike_bank(1999), Wish(cost=1.3), fit_aggregation, seed=0)
     assert chosen.name == "margin"
     assert why == "margin: 1999 samples to fit on, and a learned policy needs 2000 to be safe"
 
@@ -36,7 +36,7 @@ def test_few_samples_fall_back_to_the_margin_and_say_why(lifelike_bank: Callable
 def test_unequal_members_need_more_than_a_margin(lifelike_bank: Callable[..., Bank]) -> None:
     """A second member that knows little makes "is it unsure?" and "will it gain?" two questions."""
     bank = lifelike_bank(4000, skills=(0.5, 0.5, 3.0))
-    chosen, why = choose_policy(bank, Target(cost=1.5), fit_aggregation, seed=0)
+    chosen, why = choose_policy(bank, Wish(cost=1.5), fit_aggregation, seed=0)
     assert chosen.name == "cost-to-go"
     assert why.startswith("cost-to-go: +")
     assert "5-fold cross-validation on 4000 samples" in why
@@ -45,7 +45,7 @@ def test_unequal_members_need_more_than_a_margin(lifelike_bank: Callable[..., Ba
 def test_the_margin_is_kept_where_nothing_is_to_be_had(lifelike_bank: Callable[..., Bank]) -> None:
     bank = lifelike_bank(2000)
     same = replace(bank, outputs=bank.outputs[:, :1].expand(-1, 3, -1, -1))
-    chosen, why = choose_policy(same, Target(cost=1.5), fit_aggregation, seed=0)
+    chosen, why = choose_policy(same, Wish(cost=1.5), fit_aggregation, seed=0)
     assert chosen.name == "margin"
     assert why.startswith("margin: no other is better by a standard error")
 
@@ -55,7 +55,7 @@ def test_the_margin_is_kept_unless_another_is_better_by_a_standard_error(lifelik
     measured = re.compile(r"\+(\S+) points of accuracy \(standard error (\S+)\)")
     names = set()
     for seed in range(3):
-        chosen, why = choose_policy(lifelike_bank(2000, seed=seed), Target(cost=1.5), fit_aggregation, seed=0)
+        chosen, why = choose_policy(lifelike_bank(2000, seed=seed), Wish(cost=1.5), fit_aggregation, seed=0)
         found = measured.search(why)
         assert found is not None, why
         gain, error = map(float, found.groups())
@@ -91,17 +91,17 @@ def test_policies_are_compared_at_exactly_equal_costs(
 def test_no_policy_gains_by_costing_less(make_bank: Callable[..., Bank]) -> None:
     """Of one value with one head both policies know the same, so at equal cost neither can be better."""
     bank = make_bank(2400, task="regression", heads=1, outputs=1, accuracy=(0.5, 0.6, 0.9))
-    chosen, why = choose_policy(bank, Target(cost=2.5), fit_aggregation, seed=0)
+    chosen, why = choose_policy(bank, Wish(cost=2.5), fit_aggregation, seed=0)
     assert chosen.name == "spread"
     assert "cost-to-go with a squared error +0 lower" in why
 
 
 @pytest.mark.parametrize(
     "wish",
-    [Target(cost=2.3), Target(cost=2.3, guaranteed=True), Target(max_drop=0.5)],
+    [Wish(cost=2.3), Wish(cost=2.3, guaranteed=True), Wish(max_drop=0.5)],
     ids=["cost", "promised", "drop"],
 )
-def test_a_policy_that_jumps_over_the_costs_in_question_is_not_taken(wish: Target) -> None:
+def test_a_policy_that_jumps_over_the_costs_in_question_is_not_taken(wish: Wish) -> None:
     """Cost-to-go stops all values at the first member or none before the last, which is worth most: never between.
 
     Half of the samples at one end and half at the other would beat the spread, and no threshold gives that.

@@ -90,7 +90,8 @@ def test_methods(irene: Irene) -> None:
     assert said["irene"]["description"] == METHODS["irene"].description
     assert "loss_weights.rank" in said["irene"]["options"]
     assert said["single"]["options"] == []
-    assert all(name in irene("methods").out for name in METHODS)
+    shown = irene("methods").out
+    assert all(name in shown for name in METHODS)
 
 
 def test_doctor_tells_what_is_missing(irene: Irene, monkeypatch: pytest.MonkeyPatch) -> None:

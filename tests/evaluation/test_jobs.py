@@ -14,22 +14,6 @@ from irene.evaluation import jobs
 from irene.evaluation.jobs import Job, Source, do
 from irene.run import Run
 from irene.training.options import LoopOptions
-from irene.training.train import TrainOptions
-
-
-@pytest.fixture
-def make_job(blobs: Data, tmp_path: Path) -> Callable[..., Job]:
-    def make(method: str, **given: Any) -> Job:
-        settings = {
-            "folder": tmp_path / method,
-            "data": blobs,
-            "options": TrainOptions(members=2, device="cpu"),
-            "loop": LoopOptions(epochs=2, batch_size=32),
-            **given,
-        }
-        return Job(method=method, **settings)
-
-    return make
 
 
 def test_a_job_is_done_once(make_job: Callable[..., Job]) -> None:

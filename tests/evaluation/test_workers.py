@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,17 +18,8 @@ from irene.evaluation.workers import default_workers, job_workers
 from irene.processes import Workers, cores
 from irene.run import Run
 from irene.training.options import LoopOptions
-from irene.training.train import TrainOptions
 
-
-@pytest.fixture
-def make_job(blobs: Data, tmp_path: Path) -> Callable[..., Job]:
-    def make(method: str, *, epochs: int = 2) -> Job:
-        loop = LoopOptions(epochs=epochs, batch_size=32)
-        options = TrainOptions(members=2, device="cpu")
-        return Job(folder=tmp_path / method, method=method, data=blobs, options=options, loop=loop)
-
-    return make
+ENDLESS = LoopOptions(epochs=1_000_000, batch_size=32)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -53,7 +43,7 @@ def collect(pool: Workers[Job, Outcome], count: int) -> dict[str, Outcome]:
 
 
 def test_a_killed_worker_costs_only_its_job(make_job: Callable[..., Job]) -> None:
-    endless, short = make_job("average", epochs=1_000_000), make_job("single")
+    endless, short = make_job("average", loop=ENDLESS), make_job("single")
     with closing(job_workers(2, threads=1)) as pool:
         before = set(multiprocessing.active_children())
         pool.start(endless)
@@ -74,7 +64,7 @@ def test_a_killed_worker_costs_only_its_job(make_job: Callable[..., Job]) -> Non
 
 
 def test_closing_ends_workers_in_the_middle_of_a_job(make_job: Callable[..., Job]) -> None:
-    endless = make_job("average", epochs=1_000_000)
+    endless = make_job("average", loop=ENDLESS)
     before = set(multiprocessing.active_children())
     with closing(job_workers(1)) as pool:
         pool.start(endless)

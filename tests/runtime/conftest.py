@@ -15,11 +15,17 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from irene.cascade import Cascade
+from irene.data import Data
+from irene.halting.policies import Margin
 from irene.halting.policy import Stopper
 from irene.halting.registry import POLICIES
 from irene.halting.rule import Aggregation
 from irene.halting.trajectory import follow
+from irene.models import Member, MemberSpec, build
+from irene.run import Run
 from irene.types import Prediction, Task
+
+from .runs import make_members, write_run
 
 aten = torch.ops.aten
 TASKS: dict[str, tuple[Task, ...]] = dict.fromkeys(POLICIES, ("classification",)) | {
@@ -76,6 +82,15 @@ class Case:
     @property
     def members(self) -> Sequence[Any]:
         return self.cascade.members
+
+
+def make_member(backbone: str, shape: tuple[int, ...] = (3, 12, 12), seed: int = 0) -> Member:
+    spec = MemberSpec(backbone=backbone, shape=shape, outputs=4, heads=2)
+    return build(spec, seed=seed, mean=torch.full(shape[:1], 120.0), std=torch.full(shape[:1], 60.0)).eval()
+
+
+def pictures(count: int) -> Tensor:
+    return torch.randint(256, (count, 3, 12, 12), dtype=torch.uint8)
 
 
 def make_policy(name: str, steps: int, task: Task, seed: int) -> Stopper:
@@ -143,6 +158,13 @@ def _same(found: Prediction, expected: Prediction) -> None:
     assert torch.equal(found.ran, expected.ran)
     torch.testing.assert_close(found.outputs, expected.outputs, atol=1e-5, rtol=1e-5, equal_nan=True)
     torch.testing.assert_close(found.trace, expected.trace, atol=1e-5, rtol=1e-5, equal_nan=True)
+
+
+@pytest.fixture(scope="session")
+def run(blobs: Data, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Of three MLPs on blobs, with a point for every policy."""
+    torch.manual_seed(0)
+    return write_run(tmp_path_factory.mktemp("runs") / "blobs", blobs, Margin(0.1), make_members(blobs))
 
 
 @pytest.fixture(scope="session")

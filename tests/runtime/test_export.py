@@ -24,7 +24,7 @@ from irene.bank import Bank
 from irene.cascade import Cascade
 from irene.data import Data
 from irene.errors import OptionError, RunError
-from irene.halting.policies import Margin, Random, Spread
+from irene.halting.policies import Random, Spread
 from irene.halting.policy import Stopper
 from irene.halting.registry import POLICIES
 from irene.halting.rule import Aggregation
@@ -205,12 +205,6 @@ def test_numpy_mixes_as_torch_does_where_a_gate_is_no_number(
     assert np.array_equal(found.members_used, expected.members_used.numpy())
     np.testing.assert_allclose(found.outputs, expected.outputs.numpy(), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.trace, expected.trace.numpy(), rtol=1e-5, atol=1e-6)
-
-
-@pytest.fixture(scope="module")
-def run(blobs: Data, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    torch.manual_seed(0)
-    return write_run(tmp_path_factory.mktemp("runs") / "blobs", blobs, Margin(0.1), make_members(blobs))
 
 
 @pytest.fixture

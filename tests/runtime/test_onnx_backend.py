@@ -15,28 +15,18 @@ from irene.cascade import Cascade
 from irene.errors import DataError, MissingExtraError, OptionError
 from irene.halting.policies import Margin, Patience
 from irene.halting.selector import Selector
-from irene.models import Member, MemberSpec, build
 from irene.models.onnx_file import OnnxFile
 from irene.runtime.backend import backend_class
 from irene.runtime.engine import Engine, EngineOptions
 from irene.runtime.export.graphs import trace, write_onnx
 from irene.runtime.onnx_backend import OnnxRuntime
 
-from .conftest import needs_openvino
-
-
-def make_member(backbone: str, shape: tuple[int, ...], seed: int = 0) -> Member:
-    spec = MemberSpec(backbone=backbone, shape=shape, outputs=4, heads=2)
-    return build(spec, seed=seed, mean=torch.full(shape[:1], 120.0), std=torch.full(shape[:1], 60.0)).eval()
-
-
-def pictures(count: int, shape: tuple[int, ...] = (3, 12, 12)) -> Tensor:
-    return torch.randint(256, (count, *shape), dtype=torch.uint8)
+from .conftest import make_member, needs_openvino, pictures
 
 
 @pytest.mark.parametrize("backbone", ["cnn", "resnet8", "vgg8"])
 def test_float_answers_are_the_member_s(backbone: str) -> None:
-    member, images = make_member(backbone, (3, 12, 12)), pictures(7)
+    member, images = make_member(backbone), pictures(7)
     backend = backend_class("onnx").load(member, images[:1])
     assert (backend.name, backend.precision, backend.device) == ("onnx", "fp32", torch.device("cpu"))
     for size in (1, 2, 7):
@@ -63,7 +53,7 @@ def test_rows_need_not_lie_side_by_side() -> None:
 
 
 def test_int8_is_near_and_keeps_what_is_precious_in_float(tmp_path: Path) -> None:
-    member, images = make_member("resnet8", (3, 12, 12)), pictures(64)
+    member, images = make_member("resnet8"), pictures(64)
     backend = OnnxRuntime.load(member, images, precision="int8")
     wanted = member(images).detach()
     assert backend.precision == "int8"

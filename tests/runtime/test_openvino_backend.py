@@ -10,24 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 from irene.errors import MissingExtraError, OptionError
-from irene.models import Member, MemberSpec, build
 from irene.runtime.backend import backend_class
 from irene.runtime.openvino_backend import OpenVino
 from irene.runtime.telemetry import import_quietly
 
-from .conftest import needs_nncf, needs_openvino
-
-
-def make_member(backbone: str) -> Member:
-    spec = MemberSpec(backbone=backbone, shape=(3, 12, 12), outputs=4, heads=2)
-    return build(spec, seed=0, mean=torch.full((3,), 120.0), std=torch.full((3,), 60.0)).eval()
-
-
-def pictures(count: int) -> Tensor:
-    return torch.randint(256, (count, 3, 12, 12), dtype=torch.uint8)
+from .conftest import make_member, needs_nncf, needs_openvino, pictures
 
 
 @needs_openvino

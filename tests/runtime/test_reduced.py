@@ -15,7 +15,6 @@ from torch import Tensor
 from irene.data import Data
 from irene.errors import CalibrationError, DataError
 from irene.fitting import fit_policy
-from irene.halting.policies import Margin
 from irene.halting.rule import Aggregation
 from irene.run import Run
 from irene.runtime.export import load_irene
@@ -25,13 +24,6 @@ from irene.runtime.export.reduced import heldout_samples, reduce
 from irene.runtime.graph_backend import GraphBackend
 
 from .conftest import needs_nncf, needs_openvino
-from .runs import make_members, write_run
-
-
-@pytest.fixture(scope="module")
-def run(blobs: Data, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    torch.manual_seed(0)
-    return write_run(tmp_path_factory.mktemp("runs") / "blobs", blobs, Margin(0.1), make_members(blobs))
 
 
 @pytest.mark.parametrize("format", ["onnx", pytest.param("openvino", marks=[needs_openvino, needs_nncf])])

@@ -190,11 +190,19 @@ def test_the_statistics_of_batch_norms_are_the_mean_over_the_processes(tmp_path:
 STOPPED = """
 import os, sys, torch
 import irene.training.method
+from irene.errors import OptionError
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
 from irene.training.train import TrainOptions, train
 from irene.types import Cost
 torch.set_num_threads(1)
+try:
+    train("irene", "digits", sys.argv[1] + "-too-few", loop=LoopOptions(epochs=1),
+          options=TrainOptions(members=2, backbones=("mlp",), heldout=1, device="cpu"))
+except OptionError as error:
+    assert "at least one for each process" in str(error), error
+else:
+    raise SystemExit("one sample was shared by two processes")
 ms = 1.0 + 3 * int(os.environ["RANK"])
 irene.training.method.measure_cost = lambda member, batch: Cost(parameters=1, flops=1.0, ms=ms)
 train("irene", "digits", sys.argv[1], loop=LoopOptions(epochs=1, batch_size=64),
@@ -204,32 +212,16 @@ train("irene", "digits", sys.argv[1], loop=LoopOptions(epochs=1, batch_size=64),
 
 
 def test_processes_agree_on_what_members_cost_and_share_few_samples(tmp_path: Path) -> None:
-    """One process finds members four times as slow as the other does; a quarter of 7 samples is too few for two."""
+    """One process finds members four times as slow as the other does; a quarter of 7 samples is too few for two.
+
+    Fewer samples than processes are refused before training.
+    """
     torchrun(STOPPED, tmp_path / "run")
     run = Run.open(tmp_path / "run")
     assert [cost.ms for cost in run.costs] == [1.0, 1.0]
     assert run.figures["heldout"]["ms"] == pytest.approx(1.5, abs=1 / 7)
     assert run.epochs()["selector"]
-
-
-TOO_FEW = """
-import sys
-from irene.errors import OptionError
-from irene.training.options import LoopOptions
-from irene.training.train import TrainOptions, train
-try:
-    train("irene", "digits", sys.argv[1], loop=LoopOptions(epochs=1),
-          options=TrainOptions(members=2, backbones=("mlp",), heldout=1, device="cpu"))
-except OptionError as error:
-    assert "at least one for each process" in str(error), error
-else:
-    raise SystemExit("one sample was shared by two processes")
-"""
-
-
-def test_fewer_samples_for_the_selector_than_processes_are_refused_before_training(tmp_path: Path) -> None:
-    torchrun(TOO_FEW, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "run-too-few").exists()
 
 
 def test_without_torchrun_the_world_is_this_process(monkeypatch: pytest.MonkeyPatch) -> None:

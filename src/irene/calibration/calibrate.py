@@ -8,10 +8,10 @@ from collections.abc import Callable
 from torch import Tensor
 
 from irene.bank import Bank
-from irene.calibration import targets
+from irene.calibration import wishes
 from irene.calibration.figures import expected_figures
 from irene.calibration.frontier import Frontier, frontier
-from irene.calibration.targets import Target
+from irene.calibration.wishes import Wish
 from irene.data.evenly import evenly
 from irene.data.fingerprint import tensor_digest
 from irene.errors import CalibrationError
@@ -29,7 +29,7 @@ def calibrate(
     bank: Bank,
     policy: Stopper,
     aggregation: Aggregation,
-    target: Target,
+    wish: Wish,
     *,
     name: str = "calibrated",
     why: str = "",
@@ -42,32 +42,32 @@ def calibrate(
     had it been left out of the fit, so that what is expected is no better than what will be seen. Where they are a part
     of a bank, `drawn` is the seed that drew them: it is written down so that the same ones can be found again.
     """
-    if target.p99 is not None:
-        curve, index = _within_latency(bank, policy, aggregation, target, target.p99)
+    if wish.p99 is not None:
+        curve, index = _within_latency(bank, policy, aggregation, wish, wish.p99)
     else:
-        curve = frontier(bank, policy, aggregation, target.unit)
-        index = _index(curve, target)
+        curve = frontier(bank, policy, aggregation, wish.unit)
+        index = _index(curve, wish)
     threshold = float(curve.thresholds_M[index])
     quality_N = None if left_out is None else left_out(float(curve.cost_M[index]))
-    expected = expected_figures(curve, threshold, confidence=target.confidence, quality_N=quality_N)
-    expected["unit"] = target.unit
+    expected = expected_figures(curve, threshold, confidence=wish.confidence, quality_N=quality_N)
+    expected["unit"] = wish.unit
     depth = curve.trajectory.steps
     scores_N = first_scores(curve.trajectory.scores_NT).sort().values
-    if target.p99 is not None:
+    if wish.p99 is not None:
         ms_T = cost_vector(bank.costs, "ms")[:depth]
         ms_N = curve.at(threshold, curve.trajectory.costs(ms_T))
-        expected["p99"] = targets.p99_of(ms_N)
+        expected["p99"] = wishes.p99_of(ms_N)
         expected["member_ms"] = ms_T.tolist()
-    if target.risk is not None:
+    if wish.risk is not None:
         harmed_N = curve.full_N > curve.at(threshold, curve.quality_NT)
-        expected["risk"] = {"value": float(harmed_N.double().mean()), "bound": target.risk}
+        expected["risk"] = {"value": float(harmed_N.double().mean()), "bound": wish.risk}
     return OperatingPoint(
         name=name,
         task=bank.task,
         policy=policy.at(threshold),
         aggregation=aggregation.members(range(depth)),
         members=tuple(range(depth)),
-        asked=target.to_dict(),
+        asked=wish.to_dict(),
         expected=expected,
         data={
             "fingerprint": bank.about.get("fingerprint") or tensor_digest(bank.outputs, bank.targets),
@@ -82,19 +82,19 @@ def calibrate(
     )
 
 
-def _index(curve: Frontier, target: Target) -> int:
-    if target.cost is not None and target.guaranteed:
-        return targets.threshold_for_guaranteed_cost(curve, target.cost, target.confidence, target.unit)
-    if target.cost is not None:
-        return targets.threshold_for_cost(curve, target.cost, target.unit)
-    if target.max_drop is not None:
-        return targets.threshold_for_drop(curve, target.max_drop)
-    assert target.risk is not None  # exactly one target is given, and p99 is not
-    return targets.threshold_for_risk(curve, target.risk, target.confidence)
+def _index(curve: Frontier, wish: Wish) -> int:
+    if wish.cost is not None and wish.guaranteed:
+        return wishes.threshold_for_guaranteed_cost(curve, wish.cost, wish.confidence, wish.unit)
+    if wish.cost is not None:
+        return wishes.threshold_for_cost(curve, wish.cost, wish.unit)
+    if wish.max_drop is not None:
+        return wishes.threshold_for_drop(curve, wish.max_drop)
+    assert wish.risk is not None  # one thing is asked for, and it is not p99
+    return wishes.threshold_for_risk(curve, wish.risk, wish.confidence)
 
 
 def _within_latency(
-    bank: Bank, policy: Stopper, aggregation: Aggregation, target: Target, asked: float
+    bank: Bank, policy: Stopper, aggregation: Aggregation, wish: Wish, asked: float
 ) -> tuple[Frontier, int]:
     """The most accurate, then cheapest, threshold within the latency, with all members or with as many as fit.
 
@@ -107,17 +107,17 @@ def _within_latency(
         depths += [fitting] if 0 < fitting < bank.steps else []
     found: list[tuple[float, float, int, Frontier]] = []
     for depth in depths:
-        curve = frontier(bank, policy, aggregation, target.unit, depth=depth)
+        curve = frontier(bank, policy, aggregation, wish.unit, depth=depth)
         ms_NT = curve.trajectory.costs(ms_T[:depth])
-        within_M = targets.thresholds_for_latency(curve, ms_NT, asked, target.confidence)
+        within_M = wishes.thresholds_for_latency(curve, ms_NT, asked, wish.confidence)
         if bool(within_M.any()):
             quality_M = curve.quality_M.masked_fill(~within_M, -math.inf)
             index = int((quality_M == quality_M.max()).nonzero()[0])  # cost rises with the threshold
             found.append((float(quality_M[index]), -float(curve.cost_M[index]), index, curve))
     if not found:
         raise CalibrationError(
-            f"a 99th percentile of {asked:g} ms cannot be promised with {share(target.confidence)} confidence: "
-            f"the nearest possible is {targets.rounded_up(_lowest_latency(curve, ms_NT, target.confidence)):g} ms"
+            f"a 99th percentile of {asked:g} ms cannot be promised with {share(wish.confidence)} confidence: "
+            f"the nearest possible is {wishes.rounded_up(_lowest_latency(curve, ms_NT, wish.confidence)):g} ms"
         )
     *_, index, curve = max(found, key=lambda entry: entry[:2])
     return curve, index
@@ -127,4 +127,4 @@ def _lowest_latency(curve: Frontier, ms_NT: Tensor, confidence: float) -> float:
     if curve.trajectory.order_NT is None:  # the first member alone can always be had
         return float(ms_NT[0, 0])
     latencies: list[float] = ms_NT.unique().tolist()
-    return next(ms for ms in latencies if bool(targets.thresholds_for_latency(curve, ms_NT, ms, confidence).any()))
+    return next(ms for ms in latencies if bool(wishes.thresholds_for_latency(curve, ms_NT, ms, confidence).any()))

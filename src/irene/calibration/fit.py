@@ -1,4 +1,4 @@
-"""From a bank of held-out outputs, a policy and a target to an operating point."""
+"""From a bank of held-out outputs, a policy and a wish to an operating point."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from irene.calibration.selection import (
     cross_validate,
     quality_at_cost,
 )
-from irene.calibration.targets import Target
+from irene.calibration.wishes import Wish
 from irene.errors import CalibrationError
 from irene.halting.policy import Stopper
 from irene.point import OperatingPoint
@@ -28,18 +28,18 @@ _FIT_SHARE = 0.4  # of the samples, when a promise must be made with samples not
 def fit(
     bank: Bank,
     policy: Learner | Stopper | None,
-    target: Target,
+    wish: Wish,
     *,
     average: Averaging,
     also: Fitted | Learner | None = None,
     name: str,
     seed: int,
 ) -> OperatingPoint:
-    """Fit a policy, or with None the best of the usual ones and `also`, and set its threshold for the target.
+    """Fit a policy, or with None the best of the usual ones and `also`, and set its threshold for the wish.
 
     `average` fits the mean of the members; a policy that is fitted already takes it on the whole bank.
     """
-    target.check_task(bank.task)
+    wish.check_task(bank.task)
     if bank.gates is not None:
         raise CalibrationError("a gate chooses among these members: there is no threshold to calibrate")
     if bank.steps == 1:
@@ -49,28 +49,28 @@ def fit(
             f"{len(bank)} samples are too few to calibrate on, expected {FEWEST} or more: hold out or add more"
         )
     if isinstance(policy, Stopper):
-        return calibrate(bank, policy, average(bank), target, name=name, why=f"{policy.name}: as given, threshold set")
+        return calibrate(bank, policy, average(bank), wish, name=name, why=f"{policy.name}: as given, threshold set")
 
-    apart = target.promises or (target.max_drop is not None and (policy is None or policy.learns))
+    apart = wish.promises or (wish.max_drop is not None and (policy is None or policy.learns))
     fitting, rest = split_for_promise(bank, seed) if apart else (bank, bank)
     drawn = seed if apart else None
-    chosen, why = (policy, "") if policy else choose_policy(fitting, target, average, seed=seed, also=also)
+    chosen, why = (policy, "") if policy else choose_policy(fitting, wish, average, seed=seed, also=also)
     if isinstance(chosen, Fitted):
-        return calibrate(rest, *chosen, target, name=name, why=why, drawn=drawn)
+        return calibrate(rest, *chosen, wish, name=name, why=why, drawn=drawn)
 
     def left_out(cost: float) -> Tensor:
         (judged_N,) = cross_validate(
-            bank, [chosen], average, target.unit, lambda curves: [quality_at_cost(curves[0], cost)], seed=seed
+            bank, [chosen], average, wish.unit, lambda curves: [quality_at_cost(curves[0], cost)], seed=seed
         )
         return judged_N
 
     mean = average(fitting)
-    fitted = chosen.fit(fitting, mean, target.unit)
+    fitted = chosen.fit(fitting, mean, wish.unit)
     return calibrate(
         rest,
         fitted,
         mean,
-        target,
+        wish,
         name=name,
         why=why or f"{fitted.name}: as asked",
         left_out=left_out if chosen.learns and not apart else None,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from irene.bank import Bank
 from irene.calibration.frontier import Frontier, frontier
-from irene.calibration.targets import Target, can_cost
+from irene.calibration.wishes import Wish, can_cost
 from irene.errors import OptionError
 from irene.halting.change import ChangePredictor
 from irene.halting.cost_to_go import CostToGo
@@ -86,7 +86,7 @@ def fit_named(name: str, bank: Bank, aggregation: Aggregation, unit: CostUnit) -
 
 
 def choose_policy(
-    bank: Bank, target: Target, average: Averaging, *, seed: int, also: Fitted | Learner | None = None
+    bank: Bank, wish: Wish, average: Averaging, *, seed: int, also: Fitted | Learner | None = None
 ) -> tuple[Fitted | Learner, str]:
     """The policy that does best on folds of the bank it was not fitted on, and why it was chosen."""
     first, *others = (learner_of(name) for name in CANDIDATES[bank.task])
@@ -98,13 +98,13 @@ def choose_policy(
     out_of_reach: set[int] = set()  # who can be set to none of the costs: what is compared lies between its thresholds
 
     def judge(curves: Sequence[Frontier]) -> list[Tensor]:
-        wanted = costs_compared(curves, None) if target.cost is None else [target.cost]
+        wanted = costs_compared(curves, None) if wish.cost is None else [wish.cost]
         for place, curve in enumerate(curves):
             if not any(can_cost(curve, cost) for cost in wanted):
                 out_of_reach.add(place)
-        return quality_at_costs(curves, target.cost)
+        return quality_at_costs(curves, wish.cost)
 
-    first_N, *others_N = cross_validate(bank, candidates, average, target.unit, judge, seed=seed)
+    first_N, *others_N = cross_validate(bank, candidates, average, wish.unit, judge, seed=seed)
     pairs = zip(candidates[1:], others_N, strict=True)
     gains = [(one, one_N - first_N) for place, (one, one_N) in enumerate(pairs, 1) if place not in out_of_reach]
     if not gains:

@@ -97,8 +97,9 @@ def calibrate(
     trained: evaluate, predict and export work at the point where `--point NAME` says so.
     """
     from irene.calibration.fit import FEW
+    from irene.calibration.wishes import Wish
     from irene.cli import amounts
-    from irene.cli.calibrating import Wish, bank_for, fit_point, timed
+    from irene.cli.calibrating import bank_for, fit_point, timed
     from irene.cli.loading import Reading
     from irene.cli.point_tables import show_point
     from irene.files import check_room

@@ -8,7 +8,7 @@ from typing import Any
 
 from irene.bank import Bank
 from irene.calibration.selection import Fitted
-from irene.calibration.targets import Target
+from irene.calibration.wishes import Wish
 from irene.cli.loading import Reading, load_for
 from irene.devices import pick_device
 from irene.errors import DataError, OptionError, RunError
@@ -20,8 +20,6 @@ from irene.point import OperatingPoint
 from irene.run import Run
 from irene.runtime.bench import noise_for
 from irene.runtime.latency import measure_latency
-
-Wish = Target  # of the command line, where --target names a column
 
 
 def bank_for(run: Run, spec: str | None, how: Reading, *, device: str, warn: Callable[[str], None]) -> Bank:

@@ -9,49 +9,34 @@ import typer
 
 from irene.cli.experiment import (
     FAILED,
-    BatchSize,
-    Compile,
-    Epochs,
     Flags,
     Folders,
-    LearningRate,
-    Ray,
-    Seeds,
-    Settings,
-    WorkerCount,
     make_experiment,
     member_count,
     own_options,
     refuse_training,
     tell,
+    with_flags,
 )
 from irene.cli.output import Output, say, speaking, typed
-from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Size, Source, Target, TaskName
+from irene.cli.params import Json, Members
 from irene.errors import OptionError
 
 if TYPE_CHECKING:
+    from irene.evaluation.experiment import Experiment
     from irene.evaluation.table import Table
 
 
+@with_flags
 def compare(
     context: typer.Context,
     folders: Folders = None,
+    *,
     methods: Annotated[
         str | None, typer.Option(metavar="all|A,B", help="The methods to compare; all by default.")
     ] = None,
-    data: Source = None,
-    target: Target = None,
-    task: TaskName = None,
-    root: Root = None,
-    size: Size = None,
-    heldout: Heldout = None,
-    members: Annotated[
-        int | None, typer.Option(help="How many members; 3 by default.", rich_help_panel=ENSEMBLE)
-    ] = None,
-    backbone: Backbone = None,
-    backbones: Backbones = None,
-    seeds: Seeds = 3,
-    device: Device = "auto",
+    flags: Flags,
+    members: Members = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for runs and the table, runs/DATA by default; existing runs there are kept."),
@@ -65,81 +50,53 @@ def compare(
             metavar="NAME", help="For existing runs: also evaluate their operating point of this name; repeatable."
         ),
     ] = None,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    lr: LearningRate = None,
-    compile: Compile = False,
-    set_: Settings = None,
-    workers: WorkerCount = None,
-    ray: Ray = False,
     json: Json = False,
 ) -> None:
     """Train every method on the same data over several seeds, and show one table; or compare existing runs.
 
     Existing runs are not trained again, and interrupted ones are resumed.
     """
-    flags = Flags(
-        data=data,
-        target=target,
-        task=task,
-        root=root,
-        size=size,
-        heldout=heldout,
-        backbone=backbone,
-        backbones=backbones,
-        seeds=seeds,
-        device=device,
-        out=out,
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=lr,
-        compile=compile,
-        settings=tuple(set_ or ()),
-        workers=workers,
-        ray=ray,
-        command=typed(context),
-    )
     with speaking(json) as output:
         if folders:
-            _existing(folders, flags, methods, members, point or [], reference, output)
+            refuse_training(flags, methods=methods, members=members)
+            _existing(folders, point or [], reference, out, output)
         else:
             if point:
                 raise OptionError("--point is about runs that exist: name them, such as irene compare RUN --point NAME")
-            _trained(flags, methods, members, reference, output)
+            experiment = make_experiment(flags, out, output.console, typed(context))
+            count = member_count(experiment, 3) if members is None else members
+            _trained(experiment, methods, count, own_options(flags.set), reference, output)
 
 
-def _existing(
-    folders: list[Path],
-    flags: Flags,
-    methods: str | None,
-    members: int | None,
-    points: list[str],
-    reference: str | None,
-    output: Output,
-) -> None:
+def _existing(folders: list[Path], points: list[str], reference: str | None, out: Path | None, output: Output) -> None:
     from irene.evaluation.table import as_dict, make_table
     from irene.evaluation.table_files import write_table
     from irene.run import Run
 
-    refuse_training(flags, methods=methods, members=members)
     table = make_table(
         [Run.open(folder) for folder in folders], points=list(dict.fromkeys(points)), reference=reference
     )
-    files = write_table(table, flags.out) if flags.out is not None else []
+    files = write_table(table, out) if out is not None else []
     _show(table, output, {**as_dict(table), "files": [str(file) for file in files]})
 
 
-def _trained(flags: Flags, methods: str | None, members: int | None, reference: str | None, output: Output) -> None:
+def _trained(
+    experiment: Experiment,
+    methods: str | None,
+    members: int,
+    own: dict[str, Any],
+    reference: str | None,
+    output: Output,
+) -> None:
     from irene.cli import options as given_options
     from irene.evaluation.compare import compare as compare_methods
     from irene.evaluation.table import as_dict
 
-    experiment = make_experiment(flags, output.console)
     found = compare_methods(
         experiment,
         given_options.names(methods) or ("all",),
-        members=member_count(experiment, 3) if members is None else members,
-        own=own_options(flags.settings),
+        members=members,
+        own=own,
         reference=reference,
     )
     value = {

@@ -98,6 +98,7 @@ Point = Annotated[
         help="Stop as set at this operating point (`irene points` lists them); by default as the run was trained to.",
     ),
 ]
+Members = Annotated[int | None, typer.Option(help="How many members; 3 by default.", rich_help_panel=ENSEMBLE)]
 Backbone = Annotated[
     str | None,
     typer.Option(

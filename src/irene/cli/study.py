@@ -9,24 +9,17 @@ import typer
 
 from irene.cli.experiment import (
     FAILED,
-    BatchSize,
-    Compile,
-    Epochs,
     Flags,
     Folders,
-    LearningRate,
-    Ray,
-    Seeds,
-    Settings,
-    WorkerCount,
     make_experiment,
     member_count,
     own_options,
     refuse_training,
     tell,
+    with_flags,
 )
 from irene.cli.output import Output, say, speaking, typed
-from irene.cli.params import ENSEMBLE, Backbone, Backbones, Device, Heldout, Json, Root, Size, Source, Target, TaskName
+from irene.cli.params import ENSEMBLE, Json
 
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
@@ -35,6 +28,7 @@ def _studies(incomplete: str) -> list[tuple[str, str]]:
     return [(name, study.description) for name, study in STUDIES.items() if name.startswith(incomplete)]
 
 
+@with_flags
 def study(
     context: typer.Context,
     name: Annotated[
@@ -42,33 +36,18 @@ def study(
         typer.Argument(metavar="STUDY", help="members, pareto, size, ablation or curves.", autocompletion=_studies),
     ],
     folders: Folders = None,
-    data: Source = None,
-    target: Target = None,
-    task: TaskName = None,
-    root: Root = None,
-    size: Size = None,
-    heldout: Heldout = None,
+    *,
+    flags: Flags,
     members: Annotated[
         int | None,
         typer.Option(help="How many members; 5 by default for members and size, else 3.", rich_help_panel=ENSEMBLE),
     ] = None,
-    backbone: Backbone = None,
-    backbones: Backbones = None,
-    seeds: Seeds = 3,
-    device: Device = "auto",
     out: Annotated[
         Path | None,
         typer.Option(
             help="Folder for runs, runs/DATA by default, with results in studies/ below; for existing runs, studies/."
         ),
     ] = None,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    lr: LearningRate = None,
-    compile: Compile = False,
-    set_: Settings = None,
-    workers: WorkerCount = None,
-    ray: Ray = False,
     json: Json = False,
 ) -> None:
     """Reproduce a figure of the paper as data and a picture, from existing runs or by training them now.
@@ -77,32 +56,13 @@ def study(
     sample needs. pareto: accuracy against cost. size: utility against the number of members. ablation: IRENE without
     its parts. curves: its losses by epoch.
     """
-    flags = Flags(
-        data=data,
-        target=target,
-        task=task,
-        root=root,
-        size=size,
-        heldout=heldout,
-        backbone=backbone,
-        backbones=backbones,
-        seeds=seeds,
-        device=device,
-        out=out,
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=lr,
-        compile=compile,
-        settings=tuple(set_ or ()),
-        workers=workers,
-        ray=ray,
-        command=typed(context),
-    )
     with speaking(json) as output:
-        _answer(name, folders or [], flags, members, output)
+        _answer(name, folders or [], flags, members, out, output, typed(context))
 
 
-def _answer(name: str, folders: list[Path], flags: Flags, members: int | None, output: Output) -> None:
+def _answer(
+    name: str, folders: list[Path], flags: Flags, members: int | None, out: Path | None, output: Output, command: str
+) -> None:
     from irene.errors import TrainingError
     from irene.evaluation.experiment import Done
     from irene.evaluation.jobs import loaded
@@ -114,13 +74,13 @@ def _answer(name: str, folders: list[Path], flags: Flags, members: int | None, o
     if folders:
         refuse_training(flags, members=members)
         done = Done(runs=[Run.open(folder) for folder in folders])
-        place = flags.out or Path("studies")
+        place = out or Path("studies")
     else:
-        experiment = make_experiment(flags, output.console)
+        experiment = make_experiment(flags, out, output.console, command)
         count = member_count(experiment, chosen.members) if members is None else members
         if chosen.check is not None:
             chosen.check(loaded(experiment.data).task, count)
-        done = experiment.run(chosen.variants(count, own_options(flags.settings)))
+        done = experiment.run(chosen.variants(count, own_options(flags.set)))
         place = experiment.out / "studies"
         tell(done, output)
         if not done.runs:

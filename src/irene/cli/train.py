@@ -16,6 +16,7 @@ from irene.cli.params import (
     Device,
     Heldout,
     Json,
+    Members,
     Readers,
     Root,
     Size,
@@ -51,9 +52,7 @@ def train(
     size: Size = None,
     readers: Readers = 0,
     heldout: Heldout = None,
-    members: Annotated[
-        int | None, typer.Option(help="How many members; 3 by default.", rich_help_panel=ENSEMBLE)
-    ] = None,
+    members: Members = None,
     backbone: Backbone = None,
     backbones: Backbones = None,
     seed: Annotated[

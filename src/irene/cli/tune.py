@@ -16,6 +16,7 @@ from irene.cli.params import (
     Device,
     Heldout,
     Json,
+    Members,
     Root,
     Size,
     Source,
@@ -44,9 +45,7 @@ def tune(
             rich_help_panel=SEARCH,
         ),
     ] = None,
-    members: Annotated[
-        int | None, typer.Option(help="How many members; 3 by default.", rich_help_panel=ENSEMBLE)
-    ] = None,
+    members: Members = None,
     backbone: Backbone = None,
     backbones: Backbones = None,
     seed: Annotated[

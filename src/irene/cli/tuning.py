@@ -11,9 +11,9 @@ from irene.cli.tables import pairs
 from irene.cli.training import Flags, data_spec, loop_options, method_options, train_options
 from irene.errors import OptionError
 from irene.training.methods import find_method
-from irene.training.trial import SEARCHED, TuneOptions
-from irene.training.trials import load_optuna
-from irene.training.tune import Tuned, tune
+from irene.training.search.trial import SEARCHED, TuneOptions
+from irene.training.search.trials import load_optuna
+from irene.training.search.tune import Tuned, tune
 
 
 def run_search(flags: Flags, *, trials: int, workers: int, validation: str | None, console: Console) -> Tuned:

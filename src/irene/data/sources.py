@@ -16,8 +16,7 @@ from irene.data.like import Like
 from irene.data.npz import from_npz
 from irene.data.samples import Data
 from irene.data.table import from_csv
-from irene.errors import OptionError
-from irene.models.names import near
+from irene.errors import OptionError, near
 from irene.types import Task, check_task_name
 
 SOURCES: dict[str, str] = {

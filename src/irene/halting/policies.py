@@ -31,9 +31,7 @@ class Never(Policy):
     """Runs every member on every sample: the whole ensemble."""
 
     name: ClassVar[str] = "never"
-
-    def __init__(self, threshold: float = 1.0) -> None:
-        super().__init__(threshold)
+    threshold = 1.0
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
         return torch.full_like(step.mean_BK[:, 0], -math.inf), state
@@ -43,9 +41,7 @@ class Confidence(Policy):
     """Stops when the ensemble's top probability is high enough (Wisdom of Committees)."""
 
     name: ClassVar[str] = "confidence"
-
-    def __init__(self, threshold: float = 0.9) -> None:
-        super().__init__(threshold)
+    threshold = 0.9
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
         needs_classes(self.name, step.task)
@@ -56,9 +52,7 @@ class Margin(Policy):
     """Stops when the ensemble's top class is far enough ahead of the second."""
 
     name: ClassVar[str] = "margin"
-
-    def __init__(self, threshold: float = 0.8) -> None:
-        super().__init__(threshold)
+    threshold = 0.8
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
         needs_classes(self.name, step.task)
@@ -69,9 +63,7 @@ class Entropy(Policy):
     """Stops when the ensemble's distribution is peaked enough: the score is 1 - entropy / log K."""
 
     name: ClassVar[str] = "entropy"
-
-    def __init__(self, threshold: float = 0.8) -> None:
-        super().__init__(threshold)
+    threshold = 0.8
 
     def score(self, step: Step, state: State) -> tuple[Tensor, State]:
         needs_classes(self.name, step.task)
@@ -86,9 +78,7 @@ class Agreement(Policy):
     """
 
     name: ClassVar[str] = "agreement"
-
-    def __init__(self, threshold: float = 2.0) -> None:
-        super().__init__(threshold)
+    threshold = 2.0
 
     def start(self, batch: int, steps: int, device: torch.device) -> State:
         return {"votes": torch.full((batch, steps), -1, dtype=torch.int64, device=device)}
@@ -119,9 +109,7 @@ class Patience(Policy):
     """
 
     name: ClassVar[str] = "patience"
-
-    def __init__(self, threshold: float = 1.0) -> None:
-        super().__init__(threshold)
+    threshold = 1.0
 
     def start(self, batch: int, steps: int, device: torch.device) -> State:
         integers = torch.zeros(batch, dtype=torch.int64, device=device)
@@ -166,9 +154,7 @@ class Spread(Policy):
     """
 
     name: ClassVar[str] = "spread"
-
-    def __init__(self, threshold: float = 0.0) -> None:
-        super().__init__(threshold)
+    threshold = 0.0
 
     def start(self, batch: int, steps: int, device: torch.device) -> State:
         return {"square": torch.zeros(batch, device=device)}

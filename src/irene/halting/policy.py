@@ -44,10 +44,11 @@ class Stopper(nn.Module, ABC):
     """
 
     name: ClassVar[str]
+    threshold: float  # of a class: its default
 
-    def __init__(self, threshold: float) -> None:
+    def __init__(self, threshold: float | None = None) -> None:
         super().__init__()
-        self.threshold = float(threshold)
+        self.threshold = float(self.threshold if threshold is None else threshold)
         if math.isnan(self.threshold):
             raise OptionError("a threshold must be a number that scores can reach, got NaN")
 

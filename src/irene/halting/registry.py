@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from irene.errors import OptionError
+from irene.errors import OptionError, near
 from irene.halting.change import ChangePredictor
 from irene.halting.cost_to_go import CostToGo
 from irene.halting.policies import (
@@ -24,7 +24,6 @@ from irene.halting.policies import (
 from irene.halting.policy import Stopper
 from irene.halting.selector import Selector
 from irene.halting.skipping import Router
-from irene.models.names import near
 
 POLICIES: dict[str, type[Stopper]] = {
     policy.name: policy

@@ -9,9 +9,8 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from irene.errors import OptionError, first_line, import_extra
+from irene.errors import OptionError, first_line, import_extra, near
 from irene.models.modes import evaluating
-from irene.models.names import near
 
 Factory = Callable[[tuple[int, ...]], nn.Module]
 """Makes a backbone for samples of one shape."""

@@ -9,11 +9,10 @@ from functools import partial
 
 from torch import nn
 
-from irene.errors import OptionError
+from irene.errors import OptionError, near
 from irene.models.cnn import SmallCNN
 from irene.models.external import Factory, adapt, from_path, from_timm
 from irene.models.mlp import MLP
-from irene.models.names import near
 from irene.models.resnet import resnet18, resnet18_half, thin_resnet
 from irene.models.vgg import vgg8
 

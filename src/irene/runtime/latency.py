@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irene.calibration.targets import p99_of
+from irene.calibration.wishes import p99_of
 from irene.cascade import Cascade
 from irene.devices import seconds_of
 from irene.errors import OptionError

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irene.bank import Bank
-from irene.calibration.targets import Target
+from irene.calibration.wishes import Wish
 from irene.cascade import Cascade
 from irene.errors import CalibrationError, OptionError
 from irene.halting.quality import drop, quality
@@ -95,7 +95,7 @@ def quantise(
     number of members stays. A loss above `max_loss` is an error, and so is a promise of a policy that has learned: it
     may have learned from these very samples.
     """
-    unknown = set(asked or ()) - {known.name for known in fields(Target)}
+    unknown = set(asked or ()) - {known.name for known in fields(Wish)}
     if unknown:
         raise OptionError(f"asked holds what fit_policy takes, such as cost, max_drop or risk, got {sorted(unknown)}")
     rows = as_batch(inputs)

@@ -12,7 +12,7 @@ from irene.calibration.calibrate import calibrate
 from irene.calibration.figures import expected_figures
 from irene.calibration.fit import split_for_promise
 from irene.calibration.frontier import frontier
-from irene.calibration.targets import Target
+from irene.calibration.wishes import Wish
 from irene.errors import CalibrationError
 from irene.halting.policies import Never
 from irene.halting.policy import Stopper
@@ -54,7 +54,7 @@ def recalibrate(point: OperatingPoint, before: Bank, after: Bank) -> OperatingPo
         return point
     try:
         old, new = (_calibrated_on(point, bank) for bank in (before, after))
-        found = calibrate(new, point.policy, point.aggregation, _target(point, old))
+        found = calibrate(new, point.policy, point.aggregation, _wish(point, old))
     except CalibrationError as error:
         raise CalibrationError(f"operating point {point.name} with int8 members: {error}") from error
     return replace(
@@ -98,19 +98,19 @@ def _timed(point: OperatingPoint, bank: Bank) -> Bank:
     return replace(bank, costs=tuple(replace(cost, ms=ms) for cost, ms in zip(bank.costs, times, strict=True)))
 
 
-def _target(point: OperatingPoint, bank: Bank) -> Target:
+def _wish(point: OperatingPoint, bank: Bank) -> Wish:
     """What was asked of the point, with the unit and the confidence of what is expected of it."""
     if not point.asked:
         ran = bank.replay(point.policy, point.aggregation)
-        return Target(cost=float(ran.cost_in(bank.costs, "members").mean()))
+        return Wish(cost=float(ran.cost_in(bank.costs, "members").mean()))
     measure = {key: point.expected[key] for key in ("unit", "confidence") if key in point.expected}
-    target = Target(**(point.asked | measure))
-    if target.promises and not point.data and point.policy.state_dict():
+    wish = Wish(**(point.asked | measure))
+    if wish.promises and not point.data and point.policy.state_dict():
         raise CalibrationError(
             f"its {point.policy.name} policy may have learned from the very samples that a promise needs: "
             "calibrate an operating point, or ask for a cost"
         )
-    return target
+    return wish
 
 
 def _moved(point: OperatingPoint, bank: Bank, now: dict[str, Any]) -> dict[str, Any]:

@@ -24,11 +24,9 @@ _TYPES: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.fl
 _COMPILATIONS = 4096  # that torch may keep of one function; its own limit of 8 is soon passed by unlike members
 
 
-@final
-class Eager(Backend):
-    """A member called as it is. On a GPU its kernels go into CUDA graphs, if it is a torch module."""
+class _Torch(Backend):
+    """A member that torch runs. On a GPU its kernels go into CUDA graphs, if it is a torch module."""
 
-    name: ClassVar[str] = "eager"
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "bf16", "fp16")
 
     def __init__(self, member: Callable[[Tensor], Tensor], device: torch.device, precision: Precision) -> None:
@@ -49,30 +47,28 @@ class Eager(Backend):
 
 
 @final
-class Compiled(Backend):
+class Eager(_Torch):
+    """A member called as it is."""
+
+    name: ClassVar[str] = "eager"
+
+
+@final
+class Compiled(_Torch):
     """A member compiled by torch.compile: once for batches of one, once for all larger ones."""
 
     name: ClassVar[str] = "compile"
-    precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "bf16", "fp16")
     fixed_sizes = True
 
-    def __init__(self, member: nn.Module, device: torch.device, precision: Precision) -> None:
-        self.device = device
-        self.precision = precision
-        self.capturable = device.type == "cuda"
-        self.keeps_inputs = isinstance(member, Member)
+    def __init__(self, member: Callable[[Tensor], Tensor], device: torch.device, precision: Precision) -> None:
+        super().__init__(member, device, precision)
         self._member = _CompiledForBatches(member, frozen=device.type == "cpu")
 
     @classmethod
     def load(cls, member: Callable[[Tensor], Tensor], inputs: Tensor, *, precision: Precision = "fp32") -> Self:
-        check_precision(cls, precision)
         if not isinstance(member, nn.Module):
             raise OptionError(f"the compile backend takes torch modules, got {type(member).__name__}: use eager for it")
-        return cls(_prepared(member, inputs.device, precision), inputs.device, precision)
-
-    @torch.no_grad()
-    def run(self, inputs: Tensor) -> Tensor:
-        return as_heads(self._member(inputs))
+        return super().load(member, inputs, precision=precision)
 
 
 @final

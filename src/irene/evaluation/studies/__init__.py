@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from irene.errors import OptionError
+from irene.errors import OptionError, near
 from irene.evaluation.studies import ablation, curves, members, pareto, size
 from irene.evaluation.studies.study import Study
-from irene.models.names import near
 
 STUDIES: dict[str, Study] = {
     study.name: study for study in (members.STUDY, pareto.STUDY, size.STUDY, ablation.STUDY, curves.STUDY)

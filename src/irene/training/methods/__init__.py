@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from irene.errors import OptionError
-from irene.models.names import near
+from irene.errors import OptionError, near
 from irene.training.method import Method
 
 FILES = (  # in the order they are listed and compared

@@ -15,13 +15,13 @@ from irene.calibration.frontier import frontier
 from irene.data import Data
 from irene.errors import MissingExtraError, RunError, TrainingError
 from irene.run import Run
-from irene.training import trial
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
+from irene.training.search import trial
+from irene.training.search.trial import TuneOptions, search_for
+from irene.training.search.tune import Tuned, _alone, tune
 from irene.training.selecting import fit_selector
 from irene.training.train import TrainOptions
-from irene.training.trial import TuneOptions, search_for
-from irene.training.tune import Tuned, _alone, tune
 
 LOOP = LoopOptions(epochs=1, batch_size=32)
 TRAIN = TrainOptions(members=2, device="cpu")

@@ -24,7 +24,7 @@ _COST_TOLERANCE = 0.01  # how far, of the asked cost, tied scores may keep the r
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class Wish:
     """What is asked for: exactly one of a mean cost, a drop, a 99th percentile of latency, or a risk.
 
     `cost`: this mean cost, in `unit`. With `guaranteed` the true mean cost is at most this, with `confidence`.

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from irene.data import Data
 from irene.errors import MissingExtraError, OptionError
 from irene.training.methods.irene import IreneOptions
-from irene.training.train import TrainOptions
-from irene.training.trial import (
+from irene.training.search.trial import (
     DECAYS,
     RANGES,
     TuneOptions,
@@ -25,6 +24,7 @@ from irene.training.trial import (
     suggest,
     with_parameters,
 )
+from irene.training.train import TrainOptions
 
 
 def test_the_space_is_the_papers_table_3() -> None:

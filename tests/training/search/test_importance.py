@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irene.training.importance import importance
+from irene.training.search.importance import importance
 
 SHARES = {"rank": 0.2, "lr": 0.7, "decay": 0.1}
 

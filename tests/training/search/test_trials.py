@@ -6,7 +6,7 @@ from pathlib import Path
 
 import optuna
 
-from irene.training.trials import completed, describe, keep_best, trial_folder
+from irene.training.search.trials import completed, describe, keep_best, trial_folder
 
 
 def make_study(*trials: tuple[float | None, str]) -> optuna.Study:

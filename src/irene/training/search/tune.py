@@ -20,12 +20,12 @@ from irene.files import locked, write_atomically
 from irene.pictures import rendered
 from irene.processes import Workers, cores
 from irene.run_manifest import first_difference
-from irene.training.importance import importance
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
+from irene.training.search.importance import importance
+from irene.training.search.trial import Search, TuneOptions, search_for
+from irene.training.search.trials import completed, load_optuna, trial_folder
 from irene.training.train import TrainOptions
-from irene.training.trial import Search, TuneOptions, search_for
-from irene.training.trials import completed, load_optuna, trial_folder
 
 _FEWEST = 4  # trials with which something can be said of what decides
 

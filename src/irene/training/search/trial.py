@@ -29,8 +29,8 @@ from irene.run import Run
 from irene.training.loop import TakenStage, derive_seed
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
+from irene.training.search.trials import describe, keep_best, load_optuna, trial_folder
 from irene.training.train import TrainOptions, train
-from irene.training.trials import describe, keep_best, load_optuna, trial_folder
 
 if TYPE_CHECKING:
     import optuna

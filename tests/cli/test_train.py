@@ -128,6 +128,8 @@ def test_options_of_another_method_by_set(irene: Irene, workplace: Path, points:
         ("average", "--checkpoint-seconds -1", "seconds between checkpoints must be 0 or more, got -1"),
         ("irene", "--cost much", "--cost takes a number or none, got 'much'"),
         ("irene", "--cost-unit hours", "--cost-unit takes one of members, flops, ms, got 'hours'"),
+        ("irene", "--features kl,,margin", "--features takes a comma-separated list: text or none, got 'kl,,margin'"),
+        ("average", "--backbones mlp,,mlp", "got 'mlp,,mlp', where a name is empty: fill it in"),
         ("irene", "--recipe secret", "--recipe takes one of irene, paper, got 'secret'"),
         ("irene", "--cost 3ms --cost-unit flops", "--cost 3ms is a time and --cost-unit is flops"),
         ("average", "--cost 3ms", "--cost is no option of average"),

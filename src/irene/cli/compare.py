@@ -137,7 +137,7 @@ def _trained(flags: Flags, methods: str | None, members: int | None, reference: 
     experiment = make_experiment(flags, output.console)
     found = compare_methods(
         experiment,
-        given_options.names(methods) or ("all",),
+        ("all",) if methods is None else given_options.names(methods),
         members=member_count(experiment, 3) if members is None else members,
         own=own_options(flags.settings),
         reference=reference,

@@ -25,12 +25,12 @@ from irene.files import as_json, locked
 from irene.halting.rule import Aggregation
 from irene.metrics import figures_of
 from irene.mixture import gate_weights
-from irene.models import MemberSpec, build
 from irene.run import LOCK, Run, check_free
 from irene.run_manifest import environment, first_difference
 from irene.training.checkpoint import Checkpoints
 from irene.training.distributed import World, world
 from irene.training.loop import Loop, TakenStage, Watch
+from irene.training.memory import check_members
 from irene.training.method import Method, Trained, Training
 from irene.training.methods import find_method
 from irene.training.options import LoopOptions
@@ -93,9 +93,7 @@ def train(
     plan = _plan(method, data, options, loop, method_options)
     data = plan.splits.data
     check_readers(options.readers, data)
-    for name in set(plan.backbones):
-        # One that cannot be made is refused before anything is written.
-        build(MemberSpec(backbone=name, shape=data.shape, outputs=data.outputs), seed=0)
+    check_members(plan.backbones, data.shape, data.outputs, loop.optimizer, device)  # before anything is written
     if members_of is not None and members_of.method != plan.method.members_of:
         raise OptionError(f"{method} does not train the members of {members_of.method}, so it cannot take them")
     taken = {**(taken or {}), **({} if members_of is None else stages_of(members_of, plan.about))}

@@ -151,6 +151,8 @@ class Bank:
 
         Without `targets`, `inputs` gives batches of (inputs, targets), as a DataLoader does.
         """
+        if not isinstance(cascade, Cascade):
+            raise OptionError(f"expected a cascade, got {type(cascade).__name__}: make one with Cascade.from_members")
         float_type = float_type_for(cascade.members)
         if targets is None:
             wanted: list[Tensor] = []
@@ -244,7 +246,7 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
     if targets.ndim != 1 or targets.is_floating_point():
         raise OptionError(
             f"targets of classification are (samples,) class indices, got shape {tuple(targets.shape)} of "
-            f"{targets.dtype}: use task regression for values"
+            f"{targets.dtype}: give whole numbers in an integer type, or use task regression for values"
         )
     targets = targets.to(torch.int64)  # torch compares no unsigned integers of more than 8 bits
     if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < width:

@@ -277,6 +277,12 @@ def test_it_works_inside_pipelines_and_searches() -> None:
     assert search.best_params_ == {"ireneclassifier__lr": 0.01}
 
 
+def test_a_search_over_the_number_of_members_begins_with_one() -> None:
+    search = GridSearchCV(quick(epochs=1), {"members": [1, 2]}, cv=2, error_score="raise")
+    search.fit(*points(600))
+    assert search.best_params_["members"] in (1, 2)
+
+
 def test_samples_without_an_answer_have_no_class(fitted: IreneClassifier) -> None:
     X = points(20)[0].astype(np.float32)
     broken = copy.deepcopy(fitted)

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,12 @@ class TrainOptions:
     readers: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.members, Integral):
+            raise OptionError(f"members must be a whole number, got {self.members!r}")
         if self.members < 1:
             raise OptionError(f"an ensemble needs at least one member, got {self.members}")
+        if isinstance(self.backbones, str):
+            raise OptionError(f"backbones must be a tuple of names, got {self.backbones!r}: give ({self.backbones!r},)")
         if len(self.backbones) > 1 and len(self.backbones) != self.members:
             raise OptionError(
                 f"give one backbone, or one for each of {self.members} members, got {len(self.backbones)}"
@@ -65,7 +70,7 @@ class TrainOptions:
 
 def train(
     method: str,
-    data: str | Data,
+    data: Any,
     out: str | Path,
     *,
     options: TrainOptions | None = None,
@@ -81,6 +86,7 @@ def train(
 ) -> Run:
     """Train an ensemble by a method and leave a run directory; with `resume`, go on with an interrupted one.
 
+    `data` is a data set, or whatever `load_data` makes one of: a name, arrays (x, y), a torch Dataset.
     Members that the method would train exactly as `members_of` did are taken from that run (see Method.members_of), and
     so are the stages in `taken`, which the caller vouches for. `watch` is called with each stage's name and model after
     its training, and may raise to end the whole.
@@ -162,9 +168,9 @@ class _Plan:
     about: dict[str, Any]  # the head of the manifest: all that decides what is trained
 
 
-def _plan(method: str, data: str | Data, options: TrainOptions, loop: LoopOptions, own: Any) -> _Plan:
+def _plan(method: str, data: Any, options: TrainOptions, loop: LoopOptions, own: Any) -> _Plan:
     chosen = find_method(method)
-    data = load(data) if isinstance(data, str) else data
+    data = load(data)
     splits = split(data, heldout=options.heldout, seed=options.seed)
     backbones = _backbones(options, chosen, data.shape)
     own = chosen.options() if own is None else own

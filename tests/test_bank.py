@@ -255,6 +255,8 @@ def test_what_is_no_cascade_or_policy_is_told_as_such(make_bank: Callable[..., B
         Bank.of(members, torch.zeros(2, 4), torch.tensor([0, 1]))
     with pytest.raises(OptionError, match=r"a threshold, such as irene\.Margin\(0\.8\), got 'margin'"):
         make_bank(20).replay("margin")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"is an irene\.Cost, such as Cost\(flops=2e6\), got 1"):
+        Bank.from_arrays(torch.randn(4, 2, 3), torch.zeros(4, dtype=torch.int64), costs=[1, 2])  # type: ignore[list-item]
 
 
 def test_the_path_of_a_file_may_be_text(tmp_path: Path, make_bank: Callable[..., Bank]) -> None:

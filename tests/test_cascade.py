@@ -282,6 +282,8 @@ def test_a_cascade_that_cannot_work_is_refused() -> None:
     for wrong, got in (("margin", "'margin'"), (Margin, "the class Margin"), (0.8, "0.8")):
         with pytest.raises(OptionError, match=rf"a threshold, such as irene\.Margin\(0\.8\), got {got}$"):
             Cascade([member], wrong)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"is an irene\.Cost, such as Cost\(flops=2e6\), got 1\.5"):
+        Cascade([member], costs=[1.5])  # type: ignore[list-item]
     alone: Any
     for alone in (nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 3)), LogisticRegression(), "model.onnx", 3):
         for make in (Cascade, Cascade.from_members):

@@ -24,7 +24,7 @@ from irene.halting.trajectory import Trajectory, follow
 from irene.models.adapters import as_batch, float_type_for
 from irene.models.member import are_probabilities, as_heads
 from irene.tensor_files import read_with_header, write_with_header
-from irene.types import Cost, Prediction, Task, check_task_name, check_width
+from irene.types import Cost, Prediction, Task, check_costs, check_task_name, check_width
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -59,6 +59,7 @@ class Bank:
             )
         if len(self.costs) != members:
             raise OptionError(f"a bank of {members} members needs as many costs, got {len(self.costs)}")
+        check_costs(self.costs)
         if self.gates is not None and self.gates.shape != (samples, members):
             raise OptionError(f"a bank's gates are (samples, members), got {tuple(self.gates.shape)}")
         spoilt_NT = ~self.outputs.isfinite().flatten(2).all(2)

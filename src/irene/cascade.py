@@ -20,7 +20,7 @@ from irene.halting.rule import Aggregation, Rule
 from irene.models.adapters import as_batch, as_members, check_several, float_type_for
 from irene.models.cost import measure_cost
 from irene.models.member import as_heads
-from irene.types import Cost, Prediction, Task, check_task_name, check_width
+from irene.types import Cost, Prediction, Task, check_costs, check_task_name, check_width
 
 MemberLike = Callable[[Tensor], Tensor]
 
@@ -58,6 +58,7 @@ class Cascade:
             raise OptionError(f"got {len(members)} members and aggregation weights for {len(aggregation.weights)}")
         if costs is not None and len(costs) != len(members):
             raise OptionError(f"got {len(members)} members and costs for {len(costs)}")
+        check_costs(costs or ())
         check_task_name(task)
         for number, member in enumerate(members, start=1):
             if not callable(member):

@@ -168,6 +168,19 @@ def test_options_that_cannot_work_are_refused() -> None:
         TrainOptions(backbones="cnn")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"options": LoopOptions()}, "options must be TrainOptions, got LoopOptions"),
+        ({"loop": {"epochs": 2}}, "loop must be LoopOptions, got dict"),
+        ({"method_options": TrainOptions()}, "method_options of single must be None, got TrainOptions"),
+    ],
+)
+def test_options_of_another_kind_are_refused(tmp_path: Path, blobs: Data, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        train("single", blobs, tmp_path / "run", **given)
+
+
 def test_data_may_be_arrays(tmp_path: Path, blobs: Data) -> None:
     arrays = (blobs.train.inputs, blobs.train.targets, blobs.test.inputs, blobs.test.targets)
     one, other = (

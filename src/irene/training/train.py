@@ -93,6 +93,8 @@ def train(
     """
     options = options or TrainOptions()
     loop = loop or LoopOptions()
+    _check_kind("options", options, TrainOptions)
+    _check_kind("loop", loop, LoopOptions)
     if not checkpoint_seconds >= 0:  # nor NaN
         raise OptionError(f"seconds between checkpoints must be 0 or more, got {checkpoint_seconds:g}")
     device = pick_device(options.device)
@@ -173,7 +175,9 @@ def _plan(method: str, data: Any, options: TrainOptions, loop: LoopOptions, own:
     data = load(data)
     splits = split(data, heldout=options.heldout, seed=options.seed)
     backbones = _backbones(options, chosen, data.shape)
-    own = chosen.options() if own is None else own
+    defaults = chosen.options()
+    own = defaults if own is None else own
+    _check_kind(f"method_options of {chosen.name}", own, type(defaults))
     about = {
         "method": chosen.name,
         "task": data.task,
@@ -186,6 +190,12 @@ def _plan(method: str, data: Any, options: TrainOptions, loop: LoopOptions, own:
         "data": {**splits.record, "classes": list(data.classes), "shape": list(data.shape)},
     }
     return _Plan(method=chosen, splits=splits, backbones=backbones, own=own, about=about)
+
+
+def _check_kind(name: str, given: object, kind: type) -> None:
+    if not isinstance(given, kind):
+        wanted = "None" if kind is type(None) else kind.__name__
+        raise OptionError(f"{name} must be {wanted}, got {type(given).__name__}")
 
 
 def _backbones(options: TrainOptions, method: Method, shape: tuple[int, ...]) -> tuple[str, ...]:

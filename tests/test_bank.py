@@ -245,6 +245,18 @@ def test_what_targets_were_expected_is_said() -> None:
         Bank.from_arrays(torch.randn(4, 2, 1), torch.tensor([0, 1, 0, 1]))
     with pytest.raises(OptionError, match="for classes give their indices as whole numbers"):
         Bank.from_arrays(torch.randn(4, 2, 3), torch.tensor([0.0, 1.0, 2.0, 1.0]), task="regression")
+    with pytest.raises(OptionError, match=r"got shape \(4,\) of torch.float32: give whole numbers in an integer type"):
+        Bank.from_arrays(torch.randn(4, 2, 3), torch.tensor([0.0, 1.0, 2.0, 1.0]))
+
+
+def test_what_is_no_cascade_or_policy_is_told_as_such(make_bank: Callable[..., Bank]) -> None:
+    members: Any = [torch.nn.Linear(4, 3)]
+    with pytest.raises(OptionError, match=r"expected a cascade, got list: make one with Cascade\.from_members"):
+        Bank.of(members, torch.zeros(2, 4), torch.tensor([0, 1]))
+    with pytest.raises(OptionError, match=r"a threshold, such as irene\.Margin\(0\.8\), got 'margin'"):
+        make_bank(20).replay("margin")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"is an irene\.Cost, such as Cost\(flops=2e6\), got 1"):
+        Bank.from_arrays(torch.randn(4, 2, 3), torch.zeros(4, dtype=torch.int64), costs=[1, 2])  # type: ignore[list-item]
 
 
 def test_the_path_of_a_file_may_be_text(tmp_path: Path, make_bank: Callable[..., Bank]) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from irene.bank import Bank
@@ -278,6 +279,19 @@ def test_a_cascade_that_cannot_work_is_refused() -> None:
         Cascade([member, member], aggregation=Aggregation.equal(3))
     with pytest.raises(OptionError, match="2 members and costs for 1"):
         Cascade([member, member], costs=[Cost()])
+    for wrong, got in (("margin", "'margin'"), (Margin, "the class Margin"), (0.8, "0.8")):
+        with pytest.raises(OptionError, match=rf"a threshold, such as irene\.Margin\(0\.8\), got {got}$"):
+            Cascade([member], wrong)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"is an irene\.Cost, such as Cost\(flops=2e6\), got 1\.5"):
+        Cascade([member], costs=[1.5])  # type: ignore[list-item]
+    alone: Any
+    for alone in (nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 3)), LogisticRegression(), "model.onnx", 3):
+        for make in (Cascade, Cascade.from_members):
+            with pytest.raises(
+                OptionError, match=r"expected a list of members, got \w+: put it into a list, \[model\]"
+            ):
+                make(alone)
+    assert len(Cascade.from_members(nn.ModuleList([member, member])).members) == 2
     with pytest.raises(OptionError, match="batch, outputs"):
         Cascade([lambda x: x[:, 0]]).predict(torch.zeros(3, 2))
     with pytest.raises(OptionError, match="member 2 gave 1 outputs a sample and the first one 3"):
@@ -330,3 +344,18 @@ def test_who_cannot_answer_the_example_is_named() -> None:
         OptionError, match=r"member 2 \(Sequential\) .* \(4, 1, 8, 8\) of uint8 \(.*\): all members get"
     ):
         Cascade.from_members([lambda x: x.flatten(1)[:, :3].float(), takes_fractions], example=pixels)
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ([nn.Linear(4, 3), nn.Linear(4, 2)], "member 2 gave 2 outputs a sample and the first one 3"),
+        ([nn.Linear(4, 1)], "at least two outputs a member, got 1"),
+        ([lambda x: x[:, 0]], "a member must return"),
+        ([lambda x: (x, x)], "a member must answer with a tensor"),
+    ],
+)
+def test_who_answers_the_example_wrongly_is_told_at_once(members: list[Any], words: str) -> None:
+    Cascade.from_members(members)
+    with pytest.raises(OptionError, match=words):
+        Cascade.from_members(members, example=torch.zeros(5, 4))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 
 from irene import devices
-from irene.devices import pick_device, seconds_of, synchronise
+from irene.devices import memory_of, pick_device, seconds_of, synchronise
 from irene.errors import OptionError
 
 
@@ -67,3 +69,9 @@ def test_work_is_timed_from_an_idle_device_to_an_idle_device(monkeypatch: pytest
     monkeypatch.setattr(devices, "perf_counter", lambda: now[0])
     monkeypatch.setattr(devices, "synchronise", wait)
     assert seconds_of(work, torch.device("cpu")) == 13
+
+
+def test_memory_is_that_of_the_machine() -> None:
+    there = memory_of(torch.device("cpu"))
+    assert there is None or there >= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.99
+    assert memory_of(torch.device("meta")) is None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,22 @@ def test_it_works_inside_pipelines_and_searches() -> None:
     search = GridSearchCV(pipeline, {"ireneclassifier__lr": [1e-5, 0.01]}, cv=2)
     search.fit(*points(120))
     assert search.best_params_ == {"ireneclassifier__lr": 0.01}
+
+
+def test_models_fitted_in_threads_are_those_fitted_alone() -> None:
+    x, y = points()
+    models = [quick(epochs=4) for _ in range(3)]
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(lambda model: model.fit(x, y), models))
+    for model in models:
+        assert np.array_equal(model.predict_proba(x), models[0].predict_proba(x))
+    assert np.array_equal(models[0].predict_proba(x), quick(epochs=4).fit(x, y).predict_proba(x))
+
+
+def test_a_search_over_the_number_of_members_begins_with_one() -> None:
+    search = GridSearchCV(quick(epochs=1), {"members": [1, 2]}, cv=2, error_score="raise")
+    search.fit(*points(600))
+    assert search.best_params_["members"] in (1, 2)
 
 
 def test_samples_without_an_answer_have_no_class(fitted: IreneClassifier) -> None:

@@ -291,6 +291,8 @@ def test_what_cannot_be_calibrated_is_refused(make_bank: Callable[..., Bank]) ->
         for wish in ({"cost": 1.5}, {"max_drop": 0.1}):
             with pytest.raises(OptionError, match=f"a policy is a name, such as margin, .* got {wrong}$"):
                 fit_policy(bank, wrong, **wish)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"a policy is a name, such as margin, .* got 1\.5$"):
+        fit_policy(bank, 1.5)  # type: ignore[arg-type]  # meant as a cost
     assert fit_policy(bank.rows(torch.arange(10)), "margin", max_drop=0.5).data["samples"] == 10
 
 

@@ -147,3 +147,10 @@ def test_files_that_are_no_point_are_named(lifelike_bank: Callable[..., Bank], t
     path.write_bytes(save(point.tensors(), metadata={"point": json.dumps({"format": 2})}))
     with pytest.raises(CalibrationError, match="format 2"):
         OperatingPoint.load(path)
+
+
+def test_a_folder_is_no_file_to_save_to(tmp_path: Path, make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(50)
+    for kept in (bank, fit_policy(bank, "margin", cost=1.5)):
+        with pytest.raises(OptionError, match="is a folder: name a file"):
+            kept.save(tmp_path)  # type: ignore[attr-defined]

@@ -24,7 +24,7 @@ from irene.halting.trajectory import Trajectory, follow
 from irene.models.adapters import as_batch, float_type_for
 from irene.models.member import are_probabilities, as_heads
 from irene.tensor_files import read_with_header, write_with_header
-from irene.types import Cost, Prediction, Task, check_task_name, check_width
+from irene.types import Cost, Prediction, Task, check_costs, check_task_name, check_width
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -59,6 +59,7 @@ class Bank:
             )
         if len(self.costs) != members:
             raise OptionError(f"a bank of {members} members needs as many costs, got {len(self.costs)}")
+        check_costs(self.costs)
         if self.gates is not None and self.gates.shape != (samples, members):
             raise OptionError(f"a bank's gates are (samples, members), got {tuple(self.gates.shape)}")
         spoilt_NT = ~self.outputs.isfinite().flatten(2).all(2)
@@ -151,6 +152,8 @@ class Bank:
 
         Without `targets`, `inputs` gives batches of (inputs, targets), as a DataLoader does.
         """
+        if not isinstance(cascade, Cascade):
+            raise OptionError(f"expected a cascade, got {type(cascade).__name__}: make one with Cascade.from_members")
         float_type = float_type_for(cascade.members)
         if targets is None:
             wanted: list[Tensor] = []
@@ -244,7 +247,7 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
     if targets.ndim != 1 or targets.is_floating_point():
         raise OptionError(
             f"targets of classification are (samples,) class indices, got shape {tuple(targets.shape)} of "
-            f"{targets.dtype}: use task regression for values"
+            f"{targets.dtype}: give whole numbers in an integer type, or use task regression for values"
         )
     targets = targets.to(torch.int64)  # torch compares no unsigned integers of more than 8 bits
     if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < width:

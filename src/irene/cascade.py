@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from irene.errors import IreneError, OptionError, first_line
 from irene.halting import skipping
 from irene.halting.policies import Never
-from irene.halting.policy import Stopper
+from irene.halting.policy import Stopper, check_stopper
 from irene.halting.rule import Aggregation, Rule
-from irene.models.adapters import as_batch, as_members, float_type_for
+from irene.models.adapters import as_batch, as_members, check_several, float_type_for
 from irene.models.cost import measure_cost
 from irene.models.member import as_heads
-from irene.types import Cost, Prediction, Task, check_task_name
+from irene.types import Cost, Prediction, Task, check_costs, check_task_name, check_width
 
 MemberLike = Callable[[Tensor], Tensor]
 
@@ -48,13 +48,17 @@ class Cascade:
         costs: Sequence[Cost] | None = None,
         task: Task = "classification",
     ) -> None:
+        check_several(members)
         if not members:
             raise OptionError("a cascade needs at least one member, got none")
+        if policy is not None:
+            check_stopper(policy)
         aggregation = aggregation or Aggregation.equal(len(members))
         if len(aggregation.weights) != len(members):
             raise OptionError(f"got {len(members)} members and aggregation weights for {len(aggregation.weights)}")
         if costs is not None and len(costs) != len(members):
             raise OptionError(f"got {len(members)} members and costs for {len(costs)}")
+        check_costs(costs or ())
         check_task_name(task)
         for number, member in enumerate(members, start=1):
             if not callable(member):
@@ -88,7 +92,7 @@ class Cascade:
         parameters, FLOPs and ms.
         """
         members, task = as_members(models, task)
-        costs = None if example is None else _costs_of(members, as_batch(example, float_type_for(members)))
+        costs = None if example is None else _costs_of(members, as_batch(example, float_type_for(members)), task)
         return cls(members, policy, aggregation=aggregation, costs=costs, task=task)
 
     @property
@@ -136,12 +140,17 @@ class Cascade:
         return Prediction(self.task, outputs, members_used, trace)
 
 
-def _costs_of(members: Sequence[Callable[[Tensor], Any]], example: Tensor) -> list[Cost]:
-    """The measured cost of each member; an error names the one that cannot answer the example."""
-    costs = []
+@torch.no_grad()
+def _costs_of(members: Sequence[Callable[[Tensor], Any]], example: Tensor, task: Task) -> list[Cost]:
+    """The measured cost of each member; an error names the one that cannot answer the example, or not as the others."""
+    costs, widths = [], []
     for number, member in enumerate(members, 1):
         try:
             costs.append(measure_cost(member, example))
+            widths.append(as_heads(member(example.clone())).shape[2])
+            if widths[-1] != widths[0]:
+                raise OptionError(f"member {number} gave {widths[-1]} outputs a sample and the first one {widths[0]}")
+            check_width(widths[-1], task)
         except IreneError:
             raise
         except Exception as error:

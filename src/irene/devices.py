@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter
 
 import torch
@@ -25,6 +27,17 @@ def pick_device(name: str | torch.device) -> torch.device:
         seen = f"only {device.type}:0 to {device.type}:{there - 1}" if there else "none"
         raise OptionError(f"device {device} was asked for and torch sees {seen} here: use auto or --device cpu")
     return device
+
+
+def memory_of(device: torch.device) -> int | None:
+    """Bytes of memory that a device has in all, with the swap space of a CPU; None where nobody says."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[1]
+    file = Path("/proc/meminfo")
+    if device.type != "cpu" or not file.exists():
+        return None
+    totals = re.findall(r"^(?:MemTotal|SwapTotal): +(\d+) kB$", file.read_text(), re.MULTILINE)
+    return 1024 * sum(map(int, totals)) or None
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import threading
 import warnings
 from contextlib import nullcontext
 from numbers import Integral
@@ -36,6 +37,7 @@ from irene.types import Prediction, Task
 Array = NDArray[Any]
 
 LEAST_HELDOUT = 50  # with fewer held-out samples there is nothing to learn a selector or a threshold from
+_ALONE = threading.Lock()  # trainings of a process draw from the same generator: in threads, one after the other
 _CHUNK = 1024  # samples that go through the cascade at once
 
 
@@ -86,7 +88,7 @@ class _Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         seed = self._seed()
         method, heldout = self._choose(data, seed)
         backbones = (self.backbones,) if isinstance(self.backbones, str) else tuple(self.backbones or ())
-        with TemporaryDirectory() if self.out is None else nullcontext(self.out) as folder:
+        with TemporaryDirectory() if self.out is None else nullcontext(self.out) as folder, _ALONE:
             run = train(
                 method,
                 data,

@@ -53,9 +53,6 @@ def fit_policy(
     """
     if not isinstance(bank, Bank):
         raise OptionError(f"expected a bank of held-out outputs, got {type(bank).__name__}: make one with Bank.of")
-    wish = Wish(
-        cost=cost, max_drop=max_drop, p99=p99, risk=risk, unit=unit, confidence=confidence, guaranteed=guaranteed
-    )
     selector = Learner(Selector.name, selector_fitter(cost=cost, seed=seed))
     chosen: Learner | Stopper | None
     if isinstance(policy, Stopper):
@@ -65,6 +62,9 @@ def fit_policy(
         chosen = selector if policy == Selector.name else None
     else:
         chosen = learner_of(policy)
+    wish = Wish(
+        cost=cost, max_drop=max_drop, p99=p99, risk=risk, unit=unit, confidence=confidence, guaranteed=guaranteed
+    )
 
     def average(rows: Bank) -> Aggregation:
         return aggregation or fit_aggregation(rows, temperature=temperature, weights=weights)

@@ -77,9 +77,8 @@ def import_members(
         "ids": {split: tensor_digest(samples.ids) for split, samples in parts.items()},
         "classes": list(classes),
         "shape": list(example.shape[1:]),
+        **({} if data is None else data.table),
     }
-    if data is not None and data.columns:
-        about["columns"] = [column.to_dict() for column in data.columns]
     run = _begin(out, FILES, found_task, [path.name for path in paths], about)
     for content, cost, member in zip(contents, costs, members, strict=True):
         run.save_onnx(content, cost, log=member.log)

@@ -11,11 +11,12 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from irene.files import as_json, write_atomically
+from irene.files import as_json, check_writable, write_atomically
 
 
 def write_with_header(path: Path, kind: str, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
     """Write tensors and a header, whose name says the kind of file; returns the SHA-256."""
+    check_writable(path)
     return save_tensors(path, tensors, {kind: json.dumps(as_json(dict(header)), allow_nan=False)})
 
 

@@ -63,6 +63,13 @@ class Cost:
         return cls(**values)
 
 
+def check_costs(costs: Sequence[object]) -> None:
+    """Refuse costs that are plain numbers, which do not say what they count."""
+    for cost in costs:
+        if not isinstance(cost, Cost):
+            raise OptionError(f"the cost of a member is an irene.Cost, such as Cost(flops=2e6), got {cost!r}")
+
+
 def cost_vector(costs: tuple[Cost, ...], unit: CostUnit) -> Tensor:
     """(T,) cost of each member in one unit; an unmeasured unit is an error, not a zero."""
     if unit not in COST_UNITS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,24 @@ def test_fresh_data_is_judged_by_all_its_samples(irene: Irene, run: Path, fresh:
     assert "on csv:fresh.csv, all 50 samples" in irene("evaluate", run, "--data", fresh, "--target", "kind").out
     said = irene("evaluate", run, "--data", fresh, "--target", "kind", "--split", "test", "--json").json
     assert (said["split"], said["samples"]) == ("test", 10)
+
+
+def test_the_target_of_training_need_not_be_named_again(irene: Irene, run: Path, fresh: str, files: Path) -> None:
+    named = irene("evaluate", run, "--data", fresh, "--target", "kind", "--json").json
+    assert irene("evaluate", run, "--data", fresh, "--json").json == named
+    assert irene("calibrate", run, "--data", fresh, "--cost", 1.3).code == 0
+    assert irene("drift", run, "--data", fresh).code == 0
+    Path(fresh.removeprefix("csv:")).write_text("colour,size,wood\nred,1,oak\ngreen,2,elm\n")
+    assert irene("evaluate", run, "--data", fresh, "--target", "wood").code == 0
+    assert "there is no column 'kind'" in irene("evaluate", run, "--data", fresh).mistake
+
+    manifest = json.loads((run / "run.json").read_text())
+    del manifest["data"]["target"]  # as runs of earlier versions
+    (run / "run.json").write_text(json.dumps(manifest))
+    assert "no target column was named: use --target" in irene("evaluate", run, "--data", fresh).mistake
+    table = ("--data", f"csv:{files / 'table.csv'}", "--target", "kind")
+    again = ("train", "average", *table, "--members", "2", "--epochs", "3", "--batch-size", "32")
+    assert irene(*again, "--resume", "--out", run).code == 0
 
 
 def test_data_of_training_or_calibration_is_judged_by_its_test_samples(

@@ -151,8 +151,10 @@ def test_a_wrong_value_names_the_flag() -> None:
 
 
 def test_lists_and_pairs() -> None:
-    assert names(" a, b,,c ") == ("a", "b", "c")
-    assert names(None) == ()
+    assert names(" a, b,c ") == ("a", "b", "c")
+    for text in ("a,,b", "a,", ",a", " ", ""):
+        with pytest.raises(OptionError, match=r"got '.*', where a name is empty: fill it in"):
+            names(text)
     assert settings(["a=1", " b = x=y "]) == {"a": "1", "b": "x=y"}
     for wrong in ("a", "=1"):
         with pytest.raises(OptionError, match="NAME=VALUE"):

@@ -96,6 +96,12 @@ def test_every_flag_of_irene_reaches_the_run(irene: Irene, workplace: Path, poin
     assert own["loss_weights"] == {"ensemble": 0.5, "cost": 2.0, "rank": 0.2, "discrepancy": 0.03}
 
 
+def test_a_cost_may_bring_its_unit(irene: Irene, points: tuple[str, str]) -> None:
+    far = "a mean cost of 9000 ms cannot be reached: these members cost"  # so it was read, and nothing is trained
+    assert irene("train", "irene", *points, "--cost", "9s").mistake.startswith(far)
+    assert irene("train", "irene", *points, "--cost", "9000", "--cost-unit", "ms").mistake.startswith(far)
+
+
 def test_the_papers_recipe_brings_its_schedule(irene: Irene, workplace: Path, points: tuple[str, str]) -> None:
     assert irene("train", "irene", *points, "--recipe", "paper", "--epochs", "2", "--out", "run").code == 0
     loop = options_of(workplace / "run")["loop"]
@@ -122,7 +128,11 @@ def test_options_of_another_method_by_set(irene: Irene, workplace: Path, points:
         ("average", "--checkpoint-seconds -1", "seconds between checkpoints must be 0 or more, got -1"),
         ("irene", "--cost much", "--cost takes a number or none, got 'much'"),
         ("irene", "--cost-unit hours", "--cost-unit takes one of members, flops, ms, got 'hours'"),
+        ("irene", "--features kl,,margin", "--features takes a comma-separated list: text or none, got 'kl,,margin'"),
+        ("average", "--backbones mlp,,mlp", "got 'mlp,,mlp', where a name is empty: fill it in"),
         ("irene", "--recipe secret", "--recipe takes one of irene, paper, got 'secret'"),
+        ("irene", "--cost 3ms --cost-unit flops", "--cost 3ms is a time and --cost-unit is flops"),
+        ("average", "--cost 3ms", "--cost is no option of average"),
         ("irene", "--without soul", "--without takes a comma-separated list"),
         ("irene", "--set loss_weights=1", "--set loss_weights is no option of irene: its options are"),
         ("average", "--optimizer lion", "--optimizer takes one of sgd, adam, got 'lion'"),

@@ -193,6 +193,7 @@ def test_classes_that_are_places_or_cannot_be_taken_for_them_need_no_word() -> N
         (LogisticRegression(), "LogisticRegression is not fitted yet"),
         (LinearSVC().fit(X, Y), "LinearSVC has no predict_proba: wrap it in .*CalibratedClassifierCV"),
         (3, "got int"),
+        (LogisticRegression, "a member is a trained model, got the class LogisticRegression: make one of it"),
         ("model.pt", r"must be a \.onnx file"),
     ],
 )

@@ -34,8 +34,9 @@ def test_other_names_are_plain(name: str) -> None:
 def test_refuses_what_cannot_work() -> None:
     with pytest.raises(OptionError, match="has one head, got 2"):
         build(spec("mimo3/cnn", heads=2), seed=0)
-    with pytest.raises(OptionError, match="at least 1 sub-model"):
-        build(spec("batch0/cnn"), seed=0)
+    for name, count in (("batch0/cnn", 0), ("mimo101/cnn", 101)):
+        with pytest.raises(OptionError, match=f"has 1 to 100 sub-models, got {count}"):
+            build(spec(name), seed=0)
     with pytest.raises(OptionError, match="no backbone is called 'cnm'"):
         build(spec("mimo3/cnm"), seed=0)
 

@@ -228,6 +228,14 @@ def test_a_source_is_left_alone_once_nobody_wants_its_batches() -> None:
     assert not reader.is_alive()
 
 
+def test_one_batch_is_not_taken_for_many() -> None:
+    inputs = torch.arange(8.0).reshape(4, 2)
+    stream = Stream(Cascade([partial(member, 0), partial(member, 1)]), inputs)
+    with pytest.raises(OptionError, match=r"takes batches, got one array: give \[inputs\], or inputs\.split"):
+        next(stream.predict(inputs))
+    assert sum(len(answer) for answer in stream.predict(torch.stack([inputs, inputs]))) == 8  # as a list of them
+
+
 def test_two_at_a_time_are_noticed() -> None:
     stream = Stream(quarters(), numbers(1), options=StreamOptions(bucket=4))
     first = stream.predict(numbers(4, start) for start in range(40))

@@ -21,6 +21,8 @@ from irene.training.options import LoopOptions, OptimizerOptions
         (OptimizerOptions, {"weight_decay": -1.0}, "weight decay must be at least 0"),
         (LoopOptions, {"epochs": 0}, "at least 1, got 0 and 128"),
         (LoopOptions, {"batch_size": 0}, "at least 1"),
+        (LoopOptions, {"epochs": 1.5}, r"must be whole numbers, at least 1, got 1\.5 and 128"),
+        (LoopOptions, {"batch_size": "32"}, "whole numbers, at least 1, got 20 and '32'"),
         (LoopOptions, {"clip": 0.0}, "gradient-norm limit must be above 0"),
         (LoopOptions, {"precision": "fp8"}, "one of auto, fp32, bf16, got 'fp8'"),
     ],

@@ -162,6 +162,32 @@ def test_options_that_cannot_work_are_refused() -> None:
         TrainOptions(members=0)
     with pytest.raises(OptionError, match="one for each of 3 members, got 2"):
         TrainOptions(members=3, backbones=("mlp", "cnn"))
+    with pytest.raises(OptionError, match=r"members must be a whole number, got 2\.0"):
+        TrainOptions(members=2.0)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"backbones must be a tuple of names, got 'cnn': give \('cnn',\)"):
+        TrainOptions(backbones="cnn")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"options": LoopOptions()}, "options must be TrainOptions, got LoopOptions"),
+        ({"loop": {"epochs": 2}}, "loop must be LoopOptions, got dict"),
+        ({"method_options": TrainOptions()}, "method_options of single must be None, got TrainOptions"),
+    ],
+)
+def test_options_of_another_kind_are_refused(tmp_path: Path, blobs: Data, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        train("single", blobs, tmp_path / "run", **given)
+
+
+def test_data_may_be_arrays(tmp_path: Path, blobs: Data) -> None:
+    arrays = (blobs.train.inputs, blobs.train.targets, blobs.test.inputs, blobs.test.targets)
+    one, other = (
+        train("single", data, tmp_path / name, options=ON_CPU, loop=LOOP)
+        for data, name in ((blobs, "data"), (arrays, "arrays"))
+    )
+    assert torch.equal(one.bank("test").outputs, other.bank("test").outputs)
 
 
 def test_a_backbone_is_chosen_by_the_shape() -> None:

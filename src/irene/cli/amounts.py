@@ -34,12 +34,17 @@ def milliseconds(text: str | None, flag: str) -> float | None:
         raise OptionError(f"{flag} takes a time such as 8ms, got {text!r}") from None
 
 
+def is_time(text: str) -> bool:
+    """Whether a cost is written as a time, such as 3ms."""
+    return text.strip().lower().endswith("s")
+
+
 def cost(text: str | None, unit: str | None) -> tuple[float | None, CostUnit]:
     """A mean cost such as 1.3, 250M or 3ms, and its unit: the one given, what the text ends in, or members."""
     known = one_of("members" if unit is None else unit, COST_UNITS, "--cost-unit")
     if text is None:
         return None, known
-    if text.strip().lower().endswith("s"):
+    if is_time(text):
         if unit not in (None, "ms"):
             raise OptionError(f"--cost {text} is a time and --cost-unit is {unit}: leave one of the two out")
         return milliseconds(text, "--cost"), "ms"

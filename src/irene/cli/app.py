@@ -31,6 +31,7 @@ from irene.cli.report import report
 from irene.cli.study import study
 from irene.cli.train import train
 from irene.cli.tune import tune
+from irene.cli.verb import Verb
 from irene.errors import IreneError, first_line
 
 DEBUG = "IRENE_DEBUG"
@@ -71,7 +72,8 @@ for verb, example in (
     (methods, "irene methods"),
     (doctor, "irene doctor"),
 ):
-    app.command(verb.__name__.rstrip("_"), help=_unwrapped(verb.__doc__ or ""), epilog=f"Example: {example}")(verb)
+    name, words = verb.__name__.rstrip("_"), _unwrapped(verb.__doc__ or "")
+    app.command(name, cls=Verb, help=words, epilog=f"Example: {example}")(verb)
 
 
 @app.callback(invoke_without_command=True)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from rich.table import Table
+from rich.text import Text
 from torch import Tensor
 
 from irene.cascade import Cascade
+from irene.cli.tables import Folding
 from irene.errors import OptionError
 from irene.files import check_writable, write_atomically
 from irene.halting.policies import Never, plain_policy
@@ -72,19 +73,15 @@ def growth_of(cascade: Cascade, inputs: Tensor, cost: float, *, quick: bool) -> 
     return growth(cascade.members, policy, inputs, bucket=bucket, cost=cost, counts=counts, task=cascade.task)
 
 
-def row_table(rows: Sequence[Row]) -> Table:
+def row_table(rows: Sequence[Row]) -> Folding:
     """One line a measurement; figures that compare beside those that were measured."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("backend", "mode"):
-        table.add_column(name, no_wrap=True)
-    for name in ("batch", "cost", "ms", "samples/s", "speed-up", "limit", "ratio"):
-        table.add_column(name, justify="right", no_wrap=True)
+    lines = [["backend", "mode", "batch", "cost", "ms", "samples/s", "speed-up", "limit", "ratio"]]
     for row in rows:
         figures = (f"{row[name]:.3g}" for name in ("mean_cost", "ms"))
         compared = (f"{row[name]:.2f}" for name in ("speedup", "limit", "ratio"))
         speed = f"{row['images_per_s']:,.0f}"
-        table.add_row(row["backend"], row["mode"], str(row["batch"]), *figures, speed, *compared)
-    return table
+        lines.append([row["backend"], row["mode"], f"{row['batch']:>5}", *figures, speed, *compared])
+    return Folding([[Text(cell) for cell in line] for line in lines], names=3, gap=2)
 
 
 def why_low(rows: Sequence[Row]) -> str | None:

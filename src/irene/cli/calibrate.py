@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from irene.cli.output import speaking
-from irene.cli.params import Device, Json, Readers, Root, RunFolder, Source, Target, TaskName
+from irene.cli.params import Device, Json, OwnTarget, Readers, Root, RunFolder, Source, TaskName
 
 ASKED = "What to ask for (exactly one)"
 
@@ -80,7 +80,7 @@ def calibrate(
         str, typer.Option(help="What to call the operating point; one of that name is replaced.")
     ] = "calibrated",
     data: Source = None,
-    target: Target = None,
+    target: OwnTarget = None,
     task: TaskName = None,
     root: Root = None,
     readers: Readers = 0,

@@ -94,7 +94,7 @@ def _trained(
 
     found = compare_methods(
         experiment,
-        given_options.names(methods) or ("all",),
+        ("all",) if methods is None else given_options.names(methods),
         members=members,
         own=own,
         reference=reference,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from irene.cli.output import speaking
-from irene.cli.params import Device, Json, Root, RunFolder, Target, TaskName, sources
+from irene.cli.params import Device, Json, OwnTarget, Root, RunFolder, TaskName, sources
 
 
 def drift(
@@ -23,7 +23,7 @@ def drift(
         ),
     ],
     point: Annotated[str, typer.Option(metavar="NAME", help="The operating point to check.")] = "calibrated",
-    target: Target = None,
+    target: OwnTarget = None,
     task: TaskName = None,
     root: Root = None,
     device: Device = "auto",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from irene.cli.output import speaking
-from irene.cli.params import Device, Json, Point, Readers, Root, RunFolder, Source, Target, TaskName
+from irene.cli.params import Device, Json, OwnTarget, Point, Readers, Root, RunFolder, Source, TaskName
 
 
 def evaluate(
@@ -17,7 +17,7 @@ def evaluate(
     ] = None,
     point: Point = None,
     data: Source = None,
-    target: Target = None,
+    target: OwnTarget = None,
     task: TaskName = None,
     root: Root = None,
     readers: Readers = 0,

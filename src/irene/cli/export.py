@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from irene.cli.output import speaking
-from irene.cli.params import Json, Root, RunFolder, Source, Target, TaskName
+from irene.cli.params import Json, OwnTarget, Root, RunFolder, Source, TaskName
 
 INT8 = "With --int8"
 
@@ -41,7 +41,7 @@ def export(
         ),
     ] = None,
     data: Source = None,
-    target: Target = None,
+    target: OwnTarget = None,
     task: TaskName = None,
     root: Root = None,
     json: Json = False,

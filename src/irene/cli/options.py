@@ -61,17 +61,22 @@ def one_of(text: str, known: Sequence[Name], flag: str) -> Name:
     raise OptionError(f"{flag} must be one of {', '.join(known)}, got {text!r}")
 
 
-def names(text: str | None) -> tuple[str, ...]:
-    """The names in a comma-separated list."""
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+def names(text: str) -> tuple[str, ...]:
+    """The names in a comma-separated list; none of them may be empty."""
+    found = tuple(name.strip() for name in text.split(","))
+    if not all(found):
+        raise OptionError(f"expected names with commas between them, got {text!r}, where a name is empty: fill it in")
+    return found
 
 
 def backbones(one: str | None, several: str | None) -> tuple[str, ...]:
     """The backbones that --backbone or --backbones names."""
     if one is not None and several is not None:
         raise OptionError("give --backbone for all members or --backbones for each, not both")
-    found = names(several or one)
-    if one is not None and len(found) != 1:
+    if several is not None:
+        return names(several)
+    found = () if one is None else names(one)
+    if len(found) > 1:
         raise OptionError(f"--backbone takes one name, got {one!r}: use --backbones for several")
     return found
 
@@ -158,7 +163,7 @@ def convert(text: str, kind: Any) -> Any:
     if origin in (Union, UnionType):
         return _first_that_fits(text, inside)
     if origin is tuple:
-        return _tuple(names(text), inside)
+        return _tuple(names(text) if text else (), inside)
     if origin is Literal:
         if text not in inside:
             raise ValueError(text)

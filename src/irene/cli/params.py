@@ -48,6 +48,15 @@ Target = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="The column of a csv to predict.", rich_help_panel=DATA),
 ]
+OwnTarget = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="COLUMN",
+        help="The column of a csv to predict; by default the one that the run was trained to predict.",
+        rich_help_panel=DATA,
+    ),
+]
 TaskName = Annotated[
     str | None,
     typer.Option(

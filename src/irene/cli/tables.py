@@ -28,7 +28,7 @@ def figures_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Group
         cells = [_quality(key, row[key]) for key in quality]
         cells += [f"{row['cost']:.2f} of {len(row['used'])}", si(row["flops"]), milliseconds(row["ms"])]
         lines.append([name, *cells, *[plain(row.get("utility"))] * with_utility])
-    return _titled(title, _Folding([[Text(cell) for cell in line] for line in lines]))
+    return _titled(title, Folding([[Text(cell) for cell in line] for line in lines]))
 
 
 def comparison_tables(table: Comparison, *, width: int) -> list[Table]:
@@ -44,37 +44,37 @@ def comparison_tables(table: Comparison, *, width: int) -> list[Table]:
     return _folded(rows, width)
 
 
-class _Folding:
-    """A table that goes on below with the columns that a terminal has no room for beside the others."""
+class Folding:
+    """A table that goes on below with the columns that a terminal has no room for beside the others.
 
-    def __init__(self, rows: Sequence[Sequence[Text]]) -> None:
-        self.rows = rows
+    The first row has the heads, and the first columns, as many as `names`, name the rows of every part.
+    """
+
+    def __init__(self, rows: Sequence[Sequence[Text]], *, names: int = 1, gap: int = _GAP) -> None:
+        self.rows, self.names, self.gap = rows, names, gap
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        for index, part in enumerate(_folded(self.rows, options.max_width)):
+        for index, part in enumerate(_folded(self.rows, options.max_width, names=self.names, gap=self.gap)):
             yield from ("", part) if index else (part,)
 
 
-def _folded(rows: Sequence[Sequence[Text]], width: int) -> list[Table]:
+def _folded(rows: Sequence[Sequence[Text]], width: int, *, names: int = 1, gap: int = _GAP) -> list[Table]:
     """Tables of this width or less, each with the names of the rows; the first row has the heads."""
-    names, *others = ([row[index] for row in rows] for index in range(len(rows[0])))
-    parts = [[names]]
-    for column in others:
-        if len(parts[-1]) > 1 and sum(map(_wide, (*parts[-1], column))) - _GAP > width:
-            parts.append([names])
+    columns = [[row[index] for row in rows] for index in range(len(rows[0]))]
+    parts = [columns[:names]]
+    for column in columns[names:]:
+        wide = sum(max(text.cell_len for text in one) + gap for one in (*parts[-1], column)) - gap
+        if len(parts[-1]) > names and wide > width:
+            parts.append(columns[:names])
         parts[-1].append(column)
-    return [_of_columns(part) for part in parts]
+    return [_of_columns(part, names, gap) for part in parts]
 
 
-def _wide(column: Sequence[Text]) -> int:
-    return max(text.cell_len for text in column) + _GAP
-
-
-def _of_columns(columns: Sequence[Sequence[Text]]) -> Table:
+def _of_columns(columns: Sequence[Sequence[Text]], names: int, gap: int) -> Table:
     """A table of columns, each with its head first."""
-    shown = _table()
+    shown = _table(gap)
     for index, column in enumerate(columns):
-        shown.add_column(column[0], justify="right" if index else "left", no_wrap=True)
+        shown.add_column(column[0], justify="right" if index >= names else "left", no_wrap=True)
     for row in zip(*(column[1:] for column in columns), strict=True):
         shown.add_row(*row)
     return shown
@@ -106,8 +106,8 @@ def pairs(rows: Sequence[tuple[str, str]], *, title: str = "") -> Group:
     return _titled(title, table)
 
 
-def _table() -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+def _table(gap: int = _GAP) -> Table:
+    return Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
 
 
 def _titled(title: str, table: RenderableType) -> Group:

@@ -103,8 +103,8 @@ def train(
     cost: Annotated[
         str | None,
         typer.Option(
-            metavar="NUMBER",
-            help="irene: the mean cost of a sample to aim for: 1.3 (default), or 250M with --cost-unit flops.",
+            metavar="AMOUNT",
+            help="irene: the mean cost of a sample to aim for: 1.3 (default), 250M with --cost-unit flops, or 3ms.",
             rich_help_panel=METHOD,
         ),
     ] = None,

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from irene.cli import amounts
 from irene.cli import options as given_options
 from irene.cli.loading import Reading, load_data
 from irene.cli.output import Output, leads, say
@@ -92,7 +93,10 @@ def data_spec(flags: Flags) -> str:
 
 def method_options(method: Method, flags: Flags) -> Any:
     """The method's own options, from its flags and from --set."""
-    given = given_options.given(flags.own)
+    own = dict(flags.own)
+    if own["cost"] is not None and amounts.is_time(own["cost"]):  # its own unit, as in `irene calibrate`
+        own["cost"], own["cost_unit"] = amounts.cost(own["cost"], own["cost_unit"])
+    given = given_options.given(own)
     for name, text in given_options.settings(flags.settings).items():
         if name in given:
             raise OptionError(f"{given[name][0]} and --set {name} are the same option: leave one of the two out")

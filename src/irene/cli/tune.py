@@ -54,8 +54,9 @@ def tune(
     cost: Annotated[
         str | None,
         typer.Option(
-            metavar="NUMBER",
-            help="The mean cost of a sample to train for and to evaluate at; 1.3 by default.",
+            metavar="AMOUNT",
+            help="The mean cost of a sample to train for and to evaluate at: 1.3 (default), 250M with --cost-unit "
+            "flops, or 3ms.",
             rich_help_panel=ENSEMBLE,
         ),
     ] = None,

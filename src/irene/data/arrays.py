@@ -94,6 +94,7 @@ def in_memory(
     classes: tuple[str, ...],
     augment: Augment | None = None,
     columns: tuple[Column, ...] = (),
+    target: str | None = None,
 ) -> Data:
     """Data whose inputs are all in memory, fingerprinted over every byte."""
     tensors = [t for part in (train, test) for t in (part.inputs, part.targets, part.ids) if t is not None]
@@ -106,6 +107,7 @@ def in_memory(
         fingerprint=data_fingerprint(task, classes, tensors),
         augment=augment or Augment(),
         columns=columns,
+        target=target,
     )
 
 

@@ -29,9 +29,7 @@ def describe(data: Data, *, heldout: float | int | None = None, seed: int = 0) -
         summary["balance"] = {name: _balance(part, data.classes) for name, part in parts.items()}
     else:
         summary["values"] = {name: _ranges(part, data.classes) for name, part in parts.items()}
-    if data.columns:
-        summary["columns"] = [column.to_dict() for column in data.columns]
-    return summary
+    return summary | data.table
 
 
 def _balance(samples: Samples, classes: tuple[str, ...]) -> dict[str, int]:

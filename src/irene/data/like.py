@@ -19,4 +19,5 @@ class Like:
     task: Task
     shape: tuple[int, ...]  # of a sample; images are resized to it
     columns: tuple[Column, ...] = ()  # of a table
+    target: str | None = None  # the column of a table to predict, unless another is named
     unseen: Unseen | None = None

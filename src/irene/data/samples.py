@@ -120,6 +120,8 @@ class Data:
     augment: Augment = field(default_factory=Augment)
     columns: tuple[Column, ...] = ()
     """How a table's columns became features; empty for other sources."""
+    target: str | None = None
+    """The column of a table that is to be predicted."""
 
     def __post_init__(self) -> None:
         check_task_name(self.task)
@@ -133,6 +135,13 @@ class Data:
         sizes = f"{len(self.train):,} train and {len(self.test):,} test samples of shape {self.shape}"
         lazily = ", read as needed" * (self.train.lazy is not None)
         return f"Data({self.name}, {self.task}, {self.outputs} outputs, {sizes}{lazily})"
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """How a table was read, as a run records it to read others alike; empty for other sources."""
+        if not self.columns:
+            return {}
+        return {"columns": [column.to_dict() for column in self.columns], "target": self.target}
 
     @property
     def outputs(self) -> int:

@@ -60,7 +60,6 @@ def split(data: Data, *, heldout: float | int | None = None, seed: int = 0) -> S
         "seed": seed,
         "sizes": {name: len(samples) for name, samples in parts.items()},
         "ids": {name: tensor_digest(samples.ids) for name, samples in parts.items()},
+        **data.table,
     }
-    if data.columns:
-        record["columns"] = [column.to_dict() for column in data.columns]
     return Splits(data=data, record=record, **parts)

@@ -36,7 +36,7 @@ def from_csv(
     A target of text, or of whole numbers with 20 distinct values or fewer, means classification, any other
     regression, unless `task` says so. Categories of text columns are those of the training rows; a text seen
     only elsewhere becomes all zeros, unless it is one of them in another spelling, such as True for true. The task
-    and the categories of a model that is there already are given by `like`.
+    and the categories of a model that is there already are given by `like`, and the target where none is named.
     """
     cells = read_cells(Path(path))
     if len(cells.names) < 2:
@@ -44,6 +44,7 @@ def from_csv(
             f"{cells.path} has only the column {cells.names[0]!r}: expected several with commas between, the target "
             "and what to predict it from"
         )
+    target = target or (like.target if like else None)
     if target is None or target not in cells.names:
         known = ", ".join(cells.names)
         asked = "no target column was named" if target is None else f"there is no column {target!r}"
@@ -64,6 +65,7 @@ def from_csv(
         test=everything.subset(aside),
         classes=targets.classes,
         columns=columns,
+        target=target,
     )
 
 

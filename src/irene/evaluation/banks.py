@@ -36,7 +36,7 @@ def like_training(run: Run, unseen: Unseen | None = None) -> Like:
     """How data is read for a run: as what it was trained on; `unseen` is told of categories that were not there."""
     about = run.manifest["data"]
     columns = tuple(Column.from_dict(column) for column in about.get("columns", []))
-    return Like(task=run.task, shape=tuple(about["shape"]), columns=columns, unseen=unseen)
+    return Like(task=run.task, shape=tuple(about["shape"]), columns=columns, target=about.get("target"), unseen=unseen)
 
 
 def as_run_expects(run: Run, data: Data) -> Data:

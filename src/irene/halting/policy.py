@@ -68,6 +68,13 @@ class Stopper(nn.Module, ABC):
         return f"{type(self).__name__}({', '.join([repr(self.threshold), *options])})"
 
 
+def check_stopper(policy: object) -> None:
+    """Refuse what is no policy, such as the name of one."""
+    if not isinstance(policy, Stopper):
+        got = f"the class {policy.__name__}" if isinstance(policy, type) else repr(policy)
+        raise OptionError(f"expected a policy with a threshold, such as irene.Margin(0.8), got {got}")
+
+
 class Policy(Stopper, ABC):
     """Gives each sample a halting score after each member; members run in order, the first, the second, and so on.
 

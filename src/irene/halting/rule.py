@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from irene.errors import OptionError
-from irene.halting.policy import Policy, State, Step, Stopper
+from irene.halting.policy import Policy, State, Step, Stopper, check_stopper
 from irene.types import Task, check_width, not_finite
 
 
@@ -91,6 +91,7 @@ class Rule:
     @classmethod
     def of(cls, stopper: Stopper, aggregation: Aggregation, task: Task) -> Rule:
         """The rule of a policy; a router, which knows no fixed order of members, is refused."""
+        check_stopper(stopper)
         if not isinstance(stopper, Policy):
             raise OptionError(
                 f"the {stopper.name} policy chooses the next member of each sample, so it cannot run members in a "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -21,6 +21,7 @@ from irene.types import Task
 
 def as_members(models: Sequence[Any], task: Task | None = None) -> tuple[list[Callable[[Tensor], Tensor]], Task]:
     """The models as members, and their task: the one given, or classification unless they are regressors."""
+    check_several(models)
     members = [as_member(model) for model in models]
     tasks = {member.task for member in members if isinstance(member, Estimator)}
     if len(tasks) > 1:
@@ -36,6 +37,15 @@ def as_members(models: Sequence[Any], task: Task | None = None) -> tuple[list[Ca
     return members, found
 
 
+def check_several(models: object) -> None:
+    """Refuse a single model where a list of them is expected, also one that could be taken apart like a list."""
+    alone = (
+        callable(models) or hasattr(models, "predict") or not isinstance(models, Iterable) or isinstance(models, str)
+    )
+    if alone and not isinstance(models, nn.ModuleList):
+        raise OptionError(f"expected a list of members, got {type(models).__name__}: put it into a list, [model]")
+
+
 def as_member(model: Any) -> Callable[[Tensor], Tensor]:
     """One model as a function from a batch of raw inputs to logits or values; what is one already stays as it is.
 
@@ -49,6 +59,8 @@ def as_member(model: Any) -> Callable[[Tensor], Tensor]:
         return model
     if isinstance(model, str | Path):
         return OnnxFile(Path(model))
+    if isinstance(model, type):
+        raise OptionError(f"a member is a trained model, got the class {model.__name__}: make one of it and train it")
     if isinstance(model, nn.Module):
         return HuggingFace(model) if hasattr(model, "main_input_name") and hasattr(model, "config") else model
     if hasattr(model, "predict") and hasattr(model, "get_params"):

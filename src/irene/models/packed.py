@@ -20,6 +20,7 @@ from irene.errors import OptionError
 from irene.models.registry import make_backbone
 from irene.models.spec import MemberSpec
 
+MOST_SUBMODELS = 100  # each takes a batch in training: with thousands a single step does not end
 _NAME = re.compile(r"(?P<kind>mimo|batch)(?P<count>\d+)(?P<values>v?)/(?P<backbone>.+)")
 
 
@@ -33,8 +34,8 @@ class Pack:
     backbone: str
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise OptionError(f"a packed member needs at least 1 sub-model, got {self.count}")
+        if not 1 <= self.count <= MOST_SUBMODELS:
+            raise OptionError(f"a packed member has 1 to {MOST_SUBMODELS} sub-models, got {self.count}")
 
     @classmethod
     def parse(cls, name: str) -> Self | None:

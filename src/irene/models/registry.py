@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import torch
 from torch import nn
 
 from irene.errors import OptionError, near
@@ -84,6 +85,18 @@ def register(name: str, factory: Factory, description: str) -> None:
 def make_backbone(name: str, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
     """The backbone of this name for samples of this shape, and how wide its features are."""
     return adapt(_make(name, shape), name, shape)
+
+
+def sketch(name: str, shape: tuple[int, ...]) -> nn.Module | None:
+    """A widened backbone, which may fit in no memory, without its numbers; None for all others."""
+    widened = _with_width(name)
+    if widened is None or widened[1][0] <= 1:
+        return None
+    try:
+        with torch.device("meta"):
+            return _make(name, shape)
+    except (RuntimeError, TypeError):
+        raise OptionError(f"backbone {name!r} has more weights than can be counted: give a smaller width") from None
 
 
 def _make(name: str, shape: tuple[int, ...]) -> nn.Module:

@@ -142,6 +142,8 @@ class Stream:
 
         A None among the batches says that nothing has come for now: what waits is run, as the device is idle.
         """
+        if isinstance(batches, Tensor | np.ndarray) and batches.ndim == len(self._stages.input_shape) + 1:
+            raise OptionError("a stream takes batches, got one array: give [inputs], or inputs.split(100) of a tensor")
         self._clear()
         begun = self._begun
         for batch in batches if self.options.deadline_ms is None else in_time(batches, self._seconds_left):

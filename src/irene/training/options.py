@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Literal, get_args
 
 import torch
@@ -53,8 +54,10 @@ class LoopOptions:
     compile: bool = False
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1:
-            raise OptionError(f"epochs and batch size must be at least 1, got {self.epochs} and {self.batch_size}")
+        if not all(isinstance(count, Integral) and count >= 1 for count in (self.epochs, self.batch_size)):
+            raise OptionError(
+                f"epochs and batch size must be whole numbers, at least 1, got {self.epochs!r} and {self.batch_size!r}"
+            )
         if self.clip is not None and self.clip <= 0:
             raise OptionError(f"the gradient-norm limit must be above 0, got {self.clip:g}")
         if self.precision not in get_args(Precision):

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,12 @@ from irene.files import as_json, locked
 from irene.halting.rule import Aggregation
 from irene.metrics import figures_of
 from irene.mixture import gate_weights
-from irene.models import MemberSpec, build
 from irene.run import LOCK, Run, check_free
 from irene.run_manifest import environment, first_difference
 from irene.training.checkpoint import Checkpoints
 from irene.training.distributed import World, world
 from irene.training.loop import Loop, TakenStage, Watch
+from irene.training.memory import check_members
 from irene.training.method import Method, Trained, Training
 from irene.training.methods import find_method
 from irene.training.options import LoopOptions
@@ -55,8 +56,12 @@ class TrainOptions:
     readers: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.members, Integral):
+            raise OptionError(f"members must be a whole number, got {self.members!r}")
         if self.members < 1:
             raise OptionError(f"an ensemble needs at least one member, got {self.members}")
+        if isinstance(self.backbones, str):
+            raise OptionError(f"backbones must be a tuple of names, got {self.backbones!r}: give ({self.backbones!r},)")
         if len(self.backbones) > 1 and len(self.backbones) != self.members:
             raise OptionError(
                 f"give one backbone, or one for each of {self.members} members, got {len(self.backbones)}"
@@ -65,7 +70,7 @@ class TrainOptions:
 
 def train(
     method: str,
-    data: str | Data,
+    data: Any,
     out: str | Path,
     *,
     options: TrainOptions | None = None,
@@ -81,21 +86,22 @@ def train(
 ) -> Run:
     """Train an ensemble by a method and leave a run directory; with `resume`, go on with an interrupted one.
 
+    `data` is a data set, or whatever `load_data` makes one of: a name, arrays (x, y), a torch Dataset.
     Members that the method would train exactly as `members_of` did are taken from that run (see Method.members_of), and
     so are the stages in `taken`, which the caller vouches for. `watch` is called with each stage's name and model after
     its training, and may raise to end the whole.
     """
     options = options or TrainOptions()
     loop = loop or LoopOptions()
+    _check_kind("options", options, TrainOptions)
+    _check_kind("loop", loop, LoopOptions)
     if not checkpoint_seconds >= 0:  # nor NaN
         raise OptionError(f"seconds between checkpoints must be 0 or more, got {checkpoint_seconds:g}")
     device = pick_device(options.device)
     plan = _plan(method, data, options, loop, method_options)
     data = plan.splits.data
     check_readers(options.readers, data)
-    for name in set(plan.backbones):
-        # One that cannot be made is refused before anything is written.
-        build(MemberSpec(backbone=name, shape=data.shape, outputs=data.outputs), seed=0)
+    check_members(plan.backbones, data.shape, data.outputs, loop.optimizer, device)  # before anything is written
     if members_of is not None and members_of.method != plan.method.members_of:
         raise OptionError(f"{method} does not train the members of {members_of.method}, so it cannot take them")
     taken = {**(taken or {}), **({} if members_of is None else stages_of(members_of, plan.about))}
@@ -164,12 +170,14 @@ class _Plan:
     about: dict[str, Any]  # the head of the manifest: all that decides what is trained
 
 
-def _plan(method: str, data: str | Data, options: TrainOptions, loop: LoopOptions, own: Any) -> _Plan:
+def _plan(method: str, data: Any, options: TrainOptions, loop: LoopOptions, own: Any) -> _Plan:
     chosen = find_method(method)
-    data = load(data) if isinstance(data, str) else data
+    data = load(data)
     splits = split(data, heldout=options.heldout, seed=options.seed)
     backbones = _backbones(options, chosen, data.shape)
-    own = chosen.options() if own is None else own
+    defaults = chosen.options()
+    own = defaults if own is None else own
+    _check_kind(f"method_options of {chosen.name}", own, type(defaults))
     about = {
         "method": chosen.name,
         "task": data.task,
@@ -182,6 +190,12 @@ def _plan(method: str, data: str | Data, options: TrainOptions, loop: LoopOption
         "data": {**splits.record, "classes": list(data.classes), "shape": list(data.shape)},
     }
     return _Plan(method=chosen, splits=splits, backbones=backbones, own=own, about=about)
+
+
+def _check_kind(name: str, given: object, kind: type) -> None:
+    if not isinstance(given, kind):
+        wanted = "None" if kind is type(None) else kind.__name__
+        raise OptionError(f"{name} must be {wanted}, got {type(given).__name__}")
 
 
 def _backbones(options: TrainOptions, method: Method, shape: tuple[int, ...]) -> tuple[str, ...]:
@@ -253,8 +267,11 @@ def _removed_if_refused(run: Run, checkpoints: Checkpoints, here: World) -> Iter
 
 
 def _check_same(run: Run, about: dict[str, Any]) -> None:
-    for key, value in about.items():
-        begun, asked = run.manifest.get(key), as_json(value)
+    data = as_json(about["data"])
+    if "target" not in run.manifest["data"]:
+        data.pop("target", None)  # a run of a version that did not record it; the fingerprint tells it as well
+    for key, asked in {**as_json(about), "data": data}.items():
+        begun = run.manifest.get(key)
         if begun != asked:
             name, begun, asked = first_difference(key, begun, asked)
             raise RunError(

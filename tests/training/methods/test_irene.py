@@ -128,6 +128,12 @@ def test_who_has_nothing_to_stop_needs_nothing_held_out(trainer: Trainer, member
     assert "heldout" not in run.figures
 
 
+def test_a_single_member_is_trained_whatever_the_cost(trainer: Trainer) -> None:
+    run = trainer("irene", epochs=1, members=1)
+    assert run.figures["test"]["cost"] == 1
+    assert run.manifest["notes"] == ["the only member runs on every sample, whatever cost is asked for"]
+
+
 def test_unequal_members_are_paid_in_flops_and_weighed(trainer: Trainer) -> None:
     backbones = ("mlp", "cnn")
     independent = trainer("average", members=2, epochs=1, backbones=backbones, name="costs")
@@ -213,7 +219,8 @@ def test_table_of_values_stops_where_the_noise_is_low(tmp_path: Path) -> None:
         ({"folds": 1}, "at least 2"),
         ({"folds": 5}, "got 5 of them with selector data slice: use folds"),
         ({"without": ("base",)}, "parts to leave out"),
-        ({"cost": 0.0}, "must be above 0"),
+        ({"cost": 0.0}, "must be a number above 0, got 0.0"),
+        ({"cost": "1.3"}, "must be a number above 0, got '1.3'"),
         ({"cost_unit": "euro"}, "cost unit must be one of"),
         ({"selector_lr": 0.0}, "learning rate and its decay must be above 0, got 0 and 0.5"),
         ({"selector_decay": -1.0}, "learning rate and its decay must be above 0, got 0.01 and -1$"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal, get_args
 
 import torch
@@ -94,8 +95,8 @@ class IreneOptions:
             raise OptionError(f"parts to leave out are {', '.join(get_args(Part))}; got {', '.join(sorted(unknown))}")
         if self.cost_unit not in COST_UNITS:
             raise OptionError(f"cost unit must be one of {', '.join(COST_UNITS)}, got {self.cost_unit!r}")
-        if self.cost is not None and self.cost <= 0:
-            raise OptionError(f"the cost asked for must be above 0, got {self.cost:g}")
+        if self.cost is not None and not (isinstance(self.cost, Real) and self.cost > 0):
+            raise OptionError(f"the cost asked for must be a number above 0, got {self.cost!r}")
         if self.selector_lr <= 0 or self.selector_decay <= 0:
             raise OptionError(
                 f"the selector's learning rate and its decay must be above 0, got {self.selector_lr:g} and "
@@ -251,7 +252,10 @@ class _Sequence:
         costs = training.loop.world.told(training.costs(heads=2))  # all processes use the times of one
         vector = cost_vector(costs, options.cost_unit)
         least, most = float(vector[0]), float(vector.sum())
-        if options.asked is not None and not 0.999 * least <= options.asked <= 1.001 * most:  # ends as they are written
+        met = options.asked is None or 0.999 * least <= options.asked <= 1.001 * most  # ends as they are written
+        if not met and len(costs) == 1:
+            training.note("the only member runs on every sample, whatever cost is asked for")
+        elif not met and options.asked is not None:
             first, whole = (possible(cost, options.cost_unit) for cost in (least, most))
             raise OptionError(
                 f"a mean cost of {wanted(options.asked, options.cost_unit)} cannot be reached: these members cost "

@@ -178,6 +178,12 @@ def test_bf16_keeps_the_weights_in_float32(make_loop: MakeLoop, blobs: Data) -> 
     assert {parameter.dtype for parameter in member.parameters()} == {torch.float32}
 
 
+def test_a_trained_member_keeps_no_gradients(make_loop: MakeLoop, blobs: Data) -> None:
+    member = make_member(blobs)
+    make_loop().fit("m", member, CLASSES, blobs.train, options(1))
+    assert [parameter.grad for parameter in member.parameters()] == [None] * len(list(member.parameters()))
+
+
 def test_the_same_seed_gives_the_same_weights(make_loop: MakeLoop, blobs: Data) -> None:
     results = []
     for seed in (0, 0, 1):

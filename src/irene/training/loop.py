@@ -92,6 +92,7 @@ class Loop:
             devices = [self.device] if self.device.type == "cuda" else []
             with torch.random.fork_rng(devices):  # the caller's draws go on as if nothing had been trained
                 self._train(stage, model.to(self.device), objective, loader, options)
+            parts.zero_grad()  # gradients would take as much memory as the weights, for as long as the member is kept
             if self.world.leads:
                 self.checkpoints.finish(stage, _snapshot(parts, objective))
             self.world.wait()

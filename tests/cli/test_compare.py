@@ -17,6 +17,10 @@ from typing import Any
 
 import pytest
 
+from irene.cli.experiment import tell
+from irene.cli.output import speaking
+from irene.evaluation.experiment import Done
+from irene.evaluation.jobs import Outcome
 from irene.run import Run
 
 Irene = Callable[..., Any]
@@ -53,6 +57,18 @@ def test_what_is_there_is_only_shown(irene: Irene, out: Path, files: Path) -> No
     assert said["lost"] == said["left_out"] == {}
     assert [Path(file).suffix for file in said["files"]] == [".csv", ".md", ".tex", ".json"]
     assert said["rows"] == json.loads((out / "table.json").read_text())["rows"]
+
+
+def test_runs_left_out_for_one_reason_are_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes = {f"distil-s{seed}": Outcome("unfit", "members cost the same") for seed in range(2)}
+    outcomes |= {"woc-s0": Outcome("unfit", "this is regression"), "irene-s1": Outcome("lost", "its worker died")}
+    with speaking(json_wanted=False) as output:
+        tell(Done(runs=[], outcomes=outcomes), output)
+    assert capsys.readouterr().err.splitlines() == [
+        "left out: distil-s0, distil-s1: members cost the same",
+        "left out: woc-s0: this is regression",
+        "irene-s1 is missing: its worker died; the same command goes on with it",
+    ]
 
 
 def test_on_a_narrow_terminal_columns_go_on_below(irene: Irene, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

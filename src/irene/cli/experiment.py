@@ -167,8 +167,11 @@ def refuse_training(flags: Flags, **more: object) -> None:
 
 def tell(done: Done, output: Output) -> None:
     """Say which runs are missing, and why."""
+    alike: dict[str, list[str]] = {}
     for name, reason in done.left_out().items():
-        say(output.console, f"{name} was left out: {reason}")
+        alike.setdefault(reason, []).append(name)
+    for reason, names in alike.items():
+        say(output.console, f"left out: {', '.join(names)}: {reason}")
     for name, reason in done.lost().items():
         words = f"{name} is missing: {reason}; the same command goes on with it"
         say(output.console, words)

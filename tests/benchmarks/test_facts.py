@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 from documents import filled
+from jobs import Job
 from names import DISTILLED, INDEPENDENT, IRENE, WARM
 from pages import facts, short_tables
 from pages.latency_text import load_files
 from pages.tables import against_tables
+
+from irene.training.options import LoopOptions
 
 ROOT = Path(__file__).parents[2]
 SLUG = "cifar10-resnet18-e30"
@@ -208,3 +211,13 @@ def test_training_as_long_as_the_paper_is_told_by_the_median_rate() -> None:
     alone = [{"backbone": "resnet18", "epoch_s": seconds} for seconds in (0.5, 0.6, 9.0)]
     together = [{"backbone": "resnet18", "at_once": 3, "epoch_s": 0.4}]
     assert facts.speed([*alone, {"backbone": "resnet32", "epoch_s": 0.1}], together) == {"three-of-200": "4.0 to 6.0"}
+
+
+def test_what_is_still_to_be_trained_is_counted_once_by_its_first_group() -> None:
+    one, other, third = (
+        Job(dataset="cifar10", backbones=("resnet18",), method="single", seed=seed, loop=LoopOptions())
+        for seed in range(3)
+    )
+    groups = {"members": [one, other], "cifar10": [one, other], "more": [other, third]}
+    found = facts.to_be_trained(groups, [one.name])
+    assert found == {"planned": "3", "missing": "2", "missing-by-group": "`members` 1, `more` 1"}

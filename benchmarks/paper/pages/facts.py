@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
 from comparison import count_ahead, gain, span
-from names import ALL_IMAGES, DATASETS, IRENE, PAPER_EPOCHS, WARM, parts_of, seeds, title
+from jobs import JOBS, Job
+from names import ALL_IMAGES, DATASETS, IRENE, PAPER_EPOCHS, WARM, file_name, parts_of, seeds, title
 
 from pages import beyond_text
 from pages.latency_text import Latency, as_accurate_on_a_gpu, asked_for_half
@@ -47,6 +49,7 @@ def facts(study: dict[str, Any], beyond: dict[str, Any], latency: Latency) -> Fa
         **papers_recipe(rows),
         **under_corruption(beyond),
         **speed(study["speed"], study["side_by_side"]),
+        **to_be_trained(JOBS, study["time"]["runs"]),
     }
 
 
@@ -244,6 +247,14 @@ def speed(alone: Sequence[Row], side_by_side: Sequence[Row]) -> Facts:
     (together,) = (row["epoch_s"] for row in side_by_side if (row["backbone"], row["at_once"]) == ("resnet18", 3))
     minutes = (3 * PAPER_EPOCHS * epoch_s / 60 for epoch_s in (together, one_by_one))
     return {f"three-of-{PAPER_EPOCHS}": " to ".join(f"{took:.1f}" for took in minutes)}
+
+
+def to_be_trained(groups: Mapping[str, Sequence[Job]], trained: Sequence[str]) -> Facts:
+    """How many runs of the study are planned, and how many of them are missing, by the first group that has them."""
+    first = {job.name: group for group, jobs in reversed(groups.items()) for job in jobs if group not in DATASETS}
+    missing = Counter(group for name, group in first.items() if file_name(name) not in trained)
+    groups_left = ", ".join(f"`{group}` {missing[group]}" for group in groups if missing[group])
+    return {"planned": str(len(first)), "missing": str(missing.total()), "missing-by-group": groups_left}
 
 
 def percent(share: float) -> str:

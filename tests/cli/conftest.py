@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,15 +97,25 @@ def table_run(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def photo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def write_photos() -> Callable[[Path, Sequence[tuple[int, int]]], None]:
+    """Writes dark images of these heights and widths and light ones of the same, in a folder each."""
+
+    def write(folder: Path, sizes: Sequence[tuple[int, int]]) -> None:
+        rng = np.random.default_rng(0)
+        for name, level in (("dark", 40), ("light", 200)):
+            (folder / name).mkdir(parents=True)
+            for number, size in enumerate(sizes):
+                pixels = rng.integers(level - 30, level + 30, size, dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / name / f"{number:02}.png")
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def photo_run(tmp_path_factory: pytest.TempPathFactory, write_photos: Callable[..., None]) -> Path:
     """A run on dark and light images, in the folder beside them."""
     folder = tmp_path_factory.mktemp("photos")
-    rng = np.random.default_rng(0)
-    for name, level in (("dark", 40), ("light", 200)):
-        (folder / "photos" / name).mkdir(parents=True)
-        for number in range(12):
-            pixels = rng.integers(level - 30, level + 30, (6, 6), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / "photos" / name / f"{number:02}.png")
+    write_photos(folder / "photos", [(6, 6)] * 12)
     flags = ["--members", "2", "--epochs", "5", "--batch-size", "8", "--out", str(folder / "run")]
     assert main(["train", "average", "--data", f"folder:{folder / 'photos'}", *flags]) == 0
     return folder / "run"

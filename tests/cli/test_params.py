@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from irene.run import Run
 
@@ -45,15 +43,10 @@ def test_a_device_that_is_not_there_is_refused(
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> str:
+def photos(tmp_path_factory: pytest.TempPathFactory, write_photos: Callable[..., None]) -> str:
     """Dark and light images, no two of one size."""
     folder = tmp_path_factory.mktemp("photos")
-    chance = np.random.default_rng(0)
-    for kind, level in (("dark", 40), ("light", 200)):
-        (folder / kind).mkdir()
-        for number in range(24):
-            pixels = chance.integers(level - 30, level + 30, (20 + number, 60 - number), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / kind / f"{number:02}.png")
+    write_photos(folder, [(20 + number, 60 - number) for number in range(24)])
     return f"folder:{folder}"
 
 

@@ -12,10 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from irene.data import folder, loader
 from irene.run import Run
@@ -30,13 +28,8 @@ def _read_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> Path:
-    chance = np.random.default_rng(0)
-    for name, level in (("dark", 40), ("light", 200)):
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        for number in range(24):
-            pixels = chance.integers(level - 30, level + 30, (16, 16), dtype=np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number:02}.png")
+def photos(tmp_path: Path, write_photos: Callable[..., None]) -> Path:
+    write_photos(tmp_path / "photos", [(16, 16)] * 24)
     return tmp_path / "photos"
 
 

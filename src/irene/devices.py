@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,15 +30,20 @@ def pick_device(name: str | torch.device) -> torch.device:
     return device
 
 
+def machine_memory() -> int | None:
+    """Bytes of memory that this machine has, without swap space; None where nobody says."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+
+
 def memory_of(device: torch.device) -> int | None:
     """Bytes of memory that a device has in all, with the swap space of a CPU; None where nobody says."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1]
-    file = Path("/proc/meminfo")
-    if device.type != "cpu" or not file.exists():
+    file, memory = Path("/proc/meminfo"), machine_memory()
+    if device.type != "cpu" or not file.exists() or memory is None:
         return None
-    totals = re.findall(r"^(?:MemTotal|SwapTotal): +(\d+) kB$", file.read_text(), re.MULTILINE)
-    return 1024 * sum(map(int, totals)) or None
+    swap = re.search(r"^SwapTotal: +(\d+) kB$", file.read_text(), re.MULTILINE)
+    return memory + (1024 * int(swap[1]) if swap else 0)
 
 
 @contextmanager

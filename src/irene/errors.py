@@ -70,6 +70,11 @@ def some_of(names: Sequence[str], most: int = 10) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
+def in_words(value: object) -> str:
+    """What came in place of something else."""
+    return f"the class {value.__name__}" if isinstance(value, type) else repr(value)
+
+
 def near(name: str, known: Iterable[str]) -> str:
     """': did you mean a or b?' for a mistyped name, or nothing when no known name is close."""
     matches = get_close_matches(name, list(known), n=3)

@@ -55,11 +55,12 @@ def fit_policy(
         raise OptionError(f"expected a bank of held-out outputs, got {type(bank).__name__}: make one with Bank.of")
     selector = Learner(Selector.name, selector_fitter(cost=cost, seed=seed))
     chosen: Learner | Stopper | None
-    if isinstance(policy, Stopper):
-        chosen = policy
-        temperature, weights = False, False  # it was fitted with the mean that it is given
-    elif policy in ("auto", Selector.name):
-        chosen = selector if policy == Selector.name else None
+    if policy == "auto":
+        chosen = None
+    elif policy == Selector.name:
+        chosen = selector
+    elif isinstance(policy, Stopper):
+        chosen, temperature, weights = policy, False, False  # it was fitted with the mean that it is given
     else:
         chosen = learner_of(policy)
     wish = Wish(

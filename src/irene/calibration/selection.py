@@ -12,7 +12,7 @@ from torch import Tensor
 from irene.bank import Bank
 from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.wishes import Wish, can_cost
-from irene.errors import OptionError
+from irene.errors import OptionError, in_words
 from irene.halting.change import ChangePredictor
 from irene.halting.cost_to_go import CostToGo
 from irene.halting.policy import Stopper, needs_classes
@@ -64,8 +64,7 @@ def learner_of(policy: str | Fitter) -> Learner:
         learns = issubclass(policy_class(policy), ChangePredictor | CostToGo | Router)
         return Learner(policy, partial(fit_named, policy), learns)
     if isinstance(policy, type) or not callable(policy):
-        found = f"the class {policy.__name__}" if isinstance(policy, type) else repr(policy)
-        raise OptionError(f"a policy is a name, such as margin, a fitted one or a function, got {found}")
+        raise OptionError(f"a policy is a name, such as margin, a fitted one or a function, got {in_words(policy)}")
     return Learner("", policy)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
 import torch
 
 from irene.data import Data
+from irene.devices import machine_memory
 from irene.evaluation.jobs import Job, Outcome, do
 from irene.processes import Workers, cores
 
@@ -24,7 +24,7 @@ def default_workers(device: torch.device, data: Data) -> int:
     """As many as there are cores and memory for; one on a GPU, which one training keeps busy."""
     if device.type != "cpu":
         return 1
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+    memory = machine_memory()
     inputs = [part.inputs.nbytes for part in (data.train, data.test) if part.inputs is not None]
     fitting = memory // (_WORKER_BYTES + _DATA_COPIES * sum(inputs)) if memory is not None else cores()
     return max(1, min(cores(), fitting))

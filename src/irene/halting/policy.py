@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from irene.errors import OptionError
+from irene.errors import OptionError, in_words
 from irene.types import Task
 
 State = dict[str, Tensor]  # what a policy remembers of each sample between steps; every tensor is (B, ...)
@@ -71,8 +71,7 @@ class Stopper(nn.Module, ABC):
 def check_stopper(policy: object) -> None:
     """Refuse what is no policy, such as the name of one."""
     if not isinstance(policy, Stopper):
-        got = f"the class {policy.__name__}" if isinstance(policy, type) else repr(policy)
-        raise OptionError(f"expected a policy with a threshold, such as irene.Margin(0.8), got {got}")
+        raise OptionError(f"expected a policy with a threshold, such as irene.Margin(0.8), got {in_words(policy)}")
 
 
 class Policy(Stopper, ABC):

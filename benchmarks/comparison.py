@@ -40,8 +40,3 @@ def count_ahead(gains: Sequence[Sequence[float]]) -> int:
 def span(gains: Sequence[Sequence[float]]) -> str:
     """The smallest and the largest of their means; the mean where there is only one."""
     return " to ".join(dict.fromkeys(f"{end([mean for mean, _, _ in gains]):+.2f}" for end in (min, max)))
-
-
-def verdict(values: Sequence[float]) -> str:
-    _, low, high = values
-    return "is ahead of" if low > 0 else "is behind" if high < 0 else "cannot be told from"

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from names import DATASETS, PAPER_EPOCHS, SIZES
+from names import DATASETS, PAPER_EPOCHS, SHORT_EPOCHS, SIZES
 
 from irene.training.joint import LossWeights
 from irene.training.methods.batch_ensemble import BatchEnsembleOptions
@@ -35,7 +35,7 @@ from irene.training.train import TrainOptions
 
 # The short schedule: same optimiser, augmentation and held-out slice for all; one-cycle in 30 epochs of batch 512.
 SHORT = LoopOptions(
-    epochs=30,
+    epochs=SHORT_EPOCHS,
     batch_size=512,
     optimizer=OptimizerOptions(lr=0.4, weight_decay=5e-4, schedule=Schedule(kind="onecycle")),
     compile=True,

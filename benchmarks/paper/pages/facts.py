@@ -9,17 +9,29 @@ from typing import Any
 
 from comparison import count_ahead, gain, span
 from jobs import JOBS, Job
-from names import ALL_IMAGES, DATASETS, IRENE, PAPER_EPOCHS, WARM, file_name, parts_of, seeds, title
+from names import (
+    ALL_IMAGES,
+    DATASETS,
+    IRENE,
+    PAPER_EPOCHS,
+    PLAIN,
+    SHORT_EPOCHS,
+    WARM,
+    file_name,
+    parts_of,
+    seeds,
+    title,
+)
 
 from pages import beyond_text
 from pages.latency_text import Latency, as_accurate_on_a_gpu, asked_for_half
 from pages.rows import (
     Row,
     best_cascades,
-    irene_in_paper,
-    load_paper,
+    in_paper,
     mean_of,
     networks,
+    of_method,
     of_slug,
     select,
     taught_alone,
@@ -29,7 +41,6 @@ from pages.rows import (
 Facts = dict[str, str]
 Gain = Sequence[float]  # points, and the ends of their interval
 MARGIN = title("margin")
-PLAIN = f"average, {MARGIN} at 1.3"  # the baseline to beat
 SHOWN = "cifar10", "resnet18"  # the setting with the longest training and with folds
 
 
@@ -83,7 +94,7 @@ def distilled_and_warm(best: Sequence[Row], teachers: Sequence[Row]) -> Facts:
 
 def taught_by_themselves(study: dict[str, Any], best: Sequence[Row]) -> Facts:
     """How accurate the widest small member alone is in the cascades that were taught longest."""
-    return {f"alone-{one['dataset']}": percent(small["accuracy"]) for one in best for small in taught_alone(study, one)}
+    return {f"alone-{one['dataset']}": percent(taught_alone(study, one)[-1]["accuracy"]) for one in best}
 
 
 def trained_longest(rows: Sequence[Row]) -> Facts:
@@ -95,7 +106,7 @@ def trained_longest(rows: Sequence[Row]) -> Facts:
 
 def in_time(latency: Latency) -> Facts:
     network, rows = asked_for_half(latency)
-    times = [took for took, _ in as_accurate_on_a_gpu(latency)]
+    times = as_accurate_on_a_gpu(latency)
     asked = [row for content in latency.values() for row in content["rows"] if row["unit"] == "flops"]
     dearer = [100 * (row["flops"] / row["asked"] - 1) for row in asked]
     return {
@@ -157,17 +168,15 @@ def told(name: str, gains: Sequence[Gain]) -> Facts:
 def utilities(study: dict[str, Any]) -> Facts:
     """In how many of the paper's settings its utility is reached after a short training; and after the longest."""
     rows = study["rows"]
-    slugs = [slug for slug in study["against"] if irene_in_paper(*parts_of(slug)[:2])]
-    short, long = ([slug for slug in slugs if parts_of(slug)[2] == epochs] for epochs in (30, PAPER_EPOCHS))
-    setting = of_slug(long[0], rows)
-    paper = irene_in_paper(*SHOWN)
+    slugs = [slug for slug in study["against"] if in_paper(*parts_of(slug)[:2])]
+    short, long = ([slug for slug in slugs if parts_of(slug)[2] == epochs] for epochs in (SHORT_EPOCHS, PAPER_EPOCHS))
+    paper = in_paper(*SHOWN)
     assert paper is not None
-    ours = utility_of([row for row in setting if row["method"] == IRENE], setting)
     return {
         "settings": str(len(short)),
         **{f"reached-{name}": reached(short, rows, method) for name, method in REACHED.items()},
-        "long-utility": f"{ours:.2f}",
-        "long-margin": f"{utility_of([row for row in setting if row['method'] == PLAIN], setting):.2f}",
+        "long-utility": f"{utility_in(long[0], rows, IRENE):.2f}",
+        "long-margin": f"{utility_in(long[0], rows, PLAIN):.2f}",
         "paper-utility": f"{paper['utility']:.2f}",
     }
 
@@ -177,14 +186,17 @@ REACHED = {"irene": IRENE, "warm": WARM, "margin": PLAIN}
 
 def reached(slugs: Sequence[str], rows: Sequence[Row], method: str) -> str:
     """In how many settings the utility of a method is at least what the paper prints for IRENE."""
-    count = 0
-    for slug in slugs:
-        setting, paper = of_slug(slug, rows), irene_in_paper(*parts_of(slug)[:2])
-        ours = utility_of([row for row in setting if row["method"] == method], setting)
-        assert ours is not None
-        assert paper is not None
-        count += ours >= paper["utility"]
-    return str(count)
+    printed = [in_paper(*parts_of(slug)[:2]) for slug in slugs]
+    found = zip(slugs, printed, strict=True)
+    return str(sum(utility_in(slug, rows, method) >= paper["utility"] for slug, paper in found if paper))
+
+
+def utility_in(slug: str, rows: Sequence[Row], method: str) -> float:
+    """The utility of a method in a setting that has a single network and an average ensemble."""
+    setting = of_slug(slug, rows)
+    found = utility_of(of_method(setting, method), setting)
+    assert found is not None
+    return found
 
 
 def trained_like_the_paper(rows: Sequence[Row]) -> Facts:
@@ -193,18 +205,19 @@ def trained_like_the_paper(rows: Sequence[Row]) -> Facts:
     for name, method in (("single", "single"), ("three", "average")):
         ours = [
             row
-            for row in rows
-            if (row["dataset"], row["backbone"], row["method"]) == (*SHOWN, method)
+            for row in of_method(rows, method)
+            if (row["dataset"], row["backbone"]) == SHOWN
             and (row["images"], row["epochs"]) == (ALL_IMAGES, PAPER_EPOCHS)
         ]
-        (paper,) = (row for row in load_paper() if (row["dataset"], row["backbone"], row["method"]) == (*SHOWN, method))
+        paper = in_paper(*SHOWN, method)
+        assert paper is not None
         found |= {f"full-{name}": percent(mean_of(ours, "accuracy")), f"paper-{name}": f"{paper['accuracy']:.2f}"}
     return found
 
 
 def selector_data(against: dict[str, Any]) -> Facts:
     """What out-of-fold predictions gain on a held-out slice as the selector's data."""
-    about = against["-".join((*SHOWN, "e30"))]
+    about = against["-".join((*SHOWN, f"e{SHORT_EPOCHS}"))]
     return {
         **{name: gain(about[name]["gain"]["all"]) for name in ("folds", "unheld", "longer")},
         "folds-seeds": seeds(about["folds"]["seeds"]),
@@ -215,7 +228,7 @@ def selector_data(against: dict[str, Any]) -> Facts:
 
 def papers_recipe(rows: Sequence[Row]) -> Facts:
     """In how many runs the paper's losses and features to the letter gave nearly every image as many members."""
-    found = [row for row in rows if row["method"] == "irene paper's recipe"]
+    found = of_method(rows, "irene paper's recipe")
     collapsed = [row for row in found if row["cost"] < 1.02 or row["cost"] > row["members"] - 0.02]
     return {"recipe-runs": str(len(found)), "recipe-collapsed": str(len(collapsed))}
 

@@ -7,10 +7,11 @@ import statistics
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from names import ALL_IMAGES, INDEPENDENT, in_short, parts_of
+from names import ALL_IMAGES, INDEPENDENT, IRENE, WARM, in_short, parts_of
 
 from irene.metrics import utility
 
@@ -19,15 +20,16 @@ WIDTH = 120  # of a line of text
 PAPER = Path(__file__).resolve().parents[1] / "paper.json"
 
 
+@cache
 def load_paper() -> list[Row]:
     """The rows of the paper's two tables: top-1 in %, cost in members, utility, and spreads where it prints them."""
     rows: list[Row] = json.loads(PAPER.read_text())
     return rows
 
 
-def irene_in_paper(dataset: str, backbone: str) -> Row | None:
-    """The paper's row of IRENE, if it has this setting."""
-    where = (dataset, backbone, "irene")
+def in_paper(dataset: str, backbone: str, method: str = IRENE) -> Row | None:
+    """The paper's row of a method that is called so here, if it has one."""
+    where = (dataset, backbone, "irene" if method in (IRENE, WARM) else method)
     return next((row for row in load_paper() if (row["dataset"], row["backbone"], row["method"]) == where), None)
 
 
@@ -60,7 +62,7 @@ def spread(rows: Sequence[Row], key: str, scale: float = 1.0, digits: int = 2) -
 
 def utility_of(rows: Sequence[Row], setting: Sequence[Row]) -> float | None:
     """Utility of the mean accuracy at the mean cost, against the mean single and average of the setting."""
-    single, average = ([row for row in setting if row["method"] == name] for name in ("single", "average"))
+    single, average = (of_method(setting, name) for name in ("single", "average"))
     if not single or not average:
         return None
     reference = {"single": mean_of(single, "accuracy"), "average": mean_of(average, "accuracy")}
@@ -85,7 +87,11 @@ def of_slug(slug: str, rows: Sequence[Row]) -> list[Row]:
 
 def select(rows: Sequence[Row], dataset: str, backbone: str, epochs: int, method: str) -> list[Row]:
     """The rows of a method in a setting with a held-out slice."""
-    return [row for row in of_setting(rows, dataset, backbone, epochs) if row["method"] == method]
+    return of_method(of_setting(rows, dataset, backbone, epochs), method)
+
+
+def of_method(setting: Sequence[Row], method: str) -> list[Row]:
+    return [row for row in setting if row["method"] == method]
 
 
 def networks(rows: Sequence[Row], cascade: Row, backbone: str, method: str) -> list[Row]:

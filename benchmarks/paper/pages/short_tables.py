@@ -11,6 +11,8 @@ from names import (
     DATASETS,
     INDEPENDENT,
     IRENE,
+    PLAIN,
+    SHORT_EPOCHS,
     WARM,
     WARM_STARTED,
     in_short,
@@ -22,16 +24,16 @@ from names import (
 )
 
 from pages import beyond_text
-from pages.facts import MARGIN, PLAIN, percent
+from pages.facts import MARGIN, percent
 from pages.latency_text import Latency, kind_title, shortest
 from pages.rows import (
     Row,
     grouped,
-    irene_in_paper,
-    load_paper,
+    in_paper,
     mean_of,
     most_worth_showing,
     networks,
+    of_method,
     of_most_seeds,
     of_setting,
     of_slug,
@@ -44,7 +46,6 @@ from pages.tables import ORDER
 
 LARGE = (("single", "one ResNet-18", 1), ("average", "three ResNet-18, averaged", 3))
 HEADLINE_COSTS = ("0.25", "0.5")
-SHORT = 30  # epochs of the short schedule
 PAPER_BACKBONES = ("resnet18", "resnet32")
 
 
@@ -131,17 +132,16 @@ def fastest(latency: Latency) -> str:
 
 def paper_tables(rows: Sequence[Row]) -> str:
     """Tables 1 and 2: all methods on both backbones in the short schedule, the paper's numbers beside ours."""
-    printed = {(row["dataset"], row["backbone"], row["method"]): row for row in load_paper()}
     heads = ["top-1 %", "cost", "utility", "paper"]
     parts = []
     for dataset in DATASETS:
         lines = []
-        settings = {name: of_setting(rows, dataset, name, SHORT) for name in PAPER_BACKBONES}
+        settings = {name: of_setting(rows, dataset, name, SHORT_EPOCHS) for name in PAPER_BACKBONES}
         for method in ORDER:
             cells = []
             for backbone, setting in settings.items():
-                found = [row for row in setting if row["method"] == method]
-                paper = printed.get((dataset, backbone, "irene" if method in (IRENE, WARM) else method))
+                found = of_method(setting, method)
+                paper = in_paper(dataset, backbone, method)
                 cells += [*reached(found, setting), "" if paper is None or not found else in_print(paper)]
             if any(cells):
                 lines.append([method, *cells])
@@ -194,8 +194,8 @@ KINDS = ("the same", "independent")  # members of a threshold that IRENE is comp
 def equal_line(
     study: dict[str, Any], slug: str, method: str, compared: int, same: Row | None, other: Row | None
 ) -> list[str]:
-    setting, paper = of_slug(slug, study["rows"]), irene_in_paper(*parts_of(slug)[:2])
-    ours, plain = ([row for row in setting if row["method"] == name] for name in (method, PLAIN))
+    setting, paper = of_slug(slug, study["rows"]), in_paper(*parts_of(slug)[:2])
+    ours, plain = (of_method(setting, name) for name in (method, PLAIN))
     warm = ", warm" * (method == WARM)
     return [
         f"{setting_title(slug)}{warm} ({seeds(compared)})",

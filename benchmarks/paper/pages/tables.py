@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from comparison import gain
 from documents import table
 from jobs import R18_FLOPS
-from names import FOLDS, IRENE, SIZES, TITLES, WARM, WARM_STARTED, in_short, seeds, setting_title, title
+from names import FOLDS, IRENE, PLAIN, SIZES, TITLES, WARM, WARM_STARTED, in_short, seeds, setting_title, title
 from training_step import COMPILED, CONVOLUTIONS
 
-from pages.rows import Row, deviation, grouped, load_paper, mean_of, networks, spread, taught, utility_of, written
+from pages.rows import Row, deviation, grouped, in_paper, mean_of, networks, spread, taught, utility_of, written
 
 ORDER = (
     "single",
@@ -25,7 +25,7 @@ ORDER = (
     "mimo",
     "batch-ensemble",
     "woc",
-    f"average, {TITLES['margin']} at 1.3",
+    PLAIN,
     f"average, {TITLES['change']} at 1.3",
     f"fge last first, {TITLES['margin']} at 1.3",
     f"fge last first, {TITLES['change']} at 1.3",
@@ -60,7 +60,6 @@ def method_tables(rows: Sequence[Row]) -> str:
 
 
 def method_table(rows: Sequence[Row]) -> str:
-    paper = {(row["dataset"], row["backbone"], row["method"]): row for row in load_paper()}
     lines = []
     for (backbone, method), found in sorted(grouped(rows, "backbone", "method").items(), key=_place):
         own = utility_of(found, [row for row in rows if row["backbone"] == backbone])
@@ -69,8 +68,7 @@ def method_table(rows: Sequence[Row]) -> str:
         cells += [spread(found, "nll", digits=3), spread(found, "ece", digits=3), spread(found, "flops", 1e-9)]
         timed = [row for row in found if row["alone"]]
         cells.append(spread(timed, "ms", 1e3, 1) if timed else "")
-        name = "irene" if method in (IRENE, WARM) else method
-        cells += beside(paper.get((found[0]["dataset"], backbone, name)), found, own)
+        cells += beside(in_paper(found[0]["dataset"], backbone, method), found, own)
         lines.append(cells)
     heads = ["backbone", "method", "seeds", "top-1 %", "cost", "utility", "NLL", "ECE", "GFLOPs", "µs"]
     heads += ["paper: top-1, cost, utility", "top-1 minus paper", "utility minus paper"]

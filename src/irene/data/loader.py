@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 import torch
@@ -98,9 +99,11 @@ class Loader:
                 plan = Plan(*rows[:, start:stop])
                 yield self._batch(plan, self._gather(self._resident, plan))
         else:
-            for (start, stop), inputs in zip(self._bounds, self._read(drawn[0], epoch), strict=True):
-                plan = Plan(*rows[:, start:stop])
-                yield self._batch(plan, self._augmented(inputs.to(self.device, non_blocking=True), plan))
+            # Closed by name, as below: since Python 3.12 a generator that is closed may keep alive what it loops over.
+            with closing(self._read(drawn[0], epoch)) as read:
+                for (start, stop), inputs in zip(self._bounds, read, strict=True):
+                    plan = Plan(*rows[:, start:stop])
+                    yield self._batch(plan, self._augmented(inputs.to(self.device, non_blocking=True), plan))
 
     def _batch(self, plan: Plan, inputs: Tensor) -> Batch:
         return Batch(inputs, self._targets[plan.rows], self._ids[plan.rows], plan.rows)
@@ -111,7 +114,7 @@ class Loader:
     def _augmented(self, inputs: Tensor, plan: Plan) -> Tensor:
         return augment_images(inputs, *plan[1:], self.augment.crop) if self.augment else inputs
 
-    def _read(self, order: Tensor, epoch: int) -> Iterator[Tensor]:
+    def _read(self, order: Tensor, epoch: int) -> Generator[Tensor, None, None]:
         """The inputs of this process's rows, batch by batch."""
         seed = epoch_seed(self.seed, epoch)
         batches = [order[start:stop].tolist() for start, stop in self._bounds]
@@ -119,8 +122,9 @@ class Loader:
             read = read_ahead(self.samples.lazy, batches, seed, self.readers)
         else:
             read = (self.samples.read(batch, seed) for batch in batches)
-        for inputs in read:
-            yield inputs.pin_memory() if self.device.type == "cuda" else inputs
+        with closing(read):
+            for inputs in read:
+                yield inputs.pin_memory() if self.device.type == "cuda" else inputs
 
 
 def _place(samples: Samples, device: torch.device, limit_bytes: int | None) -> Tensor | None:

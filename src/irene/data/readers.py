@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pickle import PicklingError
 from typing import Any
@@ -30,7 +30,9 @@ def check_readers(readers: int, data: Data) -> None:
         raise OptionError(f"readers read what does not fit in memory, and {data.name} is in memory: leave readers out")
 
 
-def read_ahead(inputs: LazyInputs, batches: Sequence[Sequence[int]], seed: int, readers: int) -> Iterator[Tensor]:
+def read_ahead(
+    inputs: LazyInputs, batches: Sequence[Sequence[int]], seed: int, readers: int
+) -> Generator[Tensor, None, None]:
     """`inputs.read(batch, seed)` for each batch, in order, by processes that end with the last of them.
 
     They end as well when the iterator is closed, at an error, and when this process is gone.

@@ -118,8 +118,8 @@ def by_slug(settings: Sequence[Setting], find: Callable[[Setting], Any]) -> dict
 
 
 def tells_of_members(run: Packed) -> bool:
-    """Whether its members are compared one by one: those who teach and are taught, and independent ones."""
-    return run.has_heldout and (run.method == "distil" or run.label == "average")
+    """Whether its members are told of one by one: those who teach and are taught."""
+    return run.has_heldout and run.method == "distil"
 
 
 def by_setting(runs: Sequence[Packed], asked: Sequence[dict[str, float]]) -> dict[str, list[dict[str, float]]]:

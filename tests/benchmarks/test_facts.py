@@ -62,8 +62,22 @@ def test_the_cheapest_cost_as_accurate_is_named() -> None:
 def test_the_longest_training_is_told_of_networks_with_a_slice_held_out() -> None:
     longer = [row(200, "single", 0.95, 1), row(200, "average", 0.96, 3)]
     whole = [{**one, "images": 50_000, "epochs": 300} for one in longer]
-    found = facts.trained_longest([*ROWS, *longer, *whole])
-    assert found == {"long-epochs": "200", "long-single": "95.00", "long-three": "96.00"}
+    found = facts.trained_longest([*ROWS, *longer, *whole], [cascade(DISTILLED)])
+    assert found == {"long-epochs": "200", "long-single-cifar10": "95.00", "long-three-cifar10": "96.00"}
+
+
+def test_the_widest_small_member_is_told_untaught_taught_as_long_and_taught_longest() -> None:
+    longest = cascade("distilled for 120 epochs")
+    cascades = [longest, cascade(DISTILLED)]
+    small = [
+        {**one, "members": [name, "resnet18"], "small_flops": work, "backbone": name}
+        | {"alone": {"accuracy": work + 0.1 * place, "spread": None}}
+        for place, one in enumerate(cascades)
+        for name, work in THIN.items()
+    ]
+    untaught = {**ROWS[0], "backbone": "resnet18x0.5", "epochs": 60, "method": "single", "accuracy": 0.2}
+    found = facts.taught_by_themselves({"small_first": small, "taught": small, "rows": [untaught]}, [longest])
+    assert found == {"alone-cifar10": "25.00", "taught-cifar10": "35.00", "untaught-cifar10": "20.00"}
 
 
 def test_gains_are_counted_where_they_are_clear() -> None:
@@ -139,8 +153,7 @@ def test_the_headline_has_a_taught_network_alone_and_marks_what_is_clearly_above
     best["policies"]["selector"]["0.25"]["low"], best["policies"]["selector"]["0.5"]["low"] = 0.905, 0.915
     small = [{**best, "members": [name, "resnet18"], "small_flops": work} for name, work in THIN.items()]
     alone = [
-        {**best, "backbone": name, "taught": {"alone": {"accuracy": work, "spread": None}}}
-        for name, work in reversed(THIN.items())
+        {**best, "backbone": name, "alone": {"accuracy": work, "spread": None}} for name, work in reversed(THIN.items())
     ]
     lines = short_tables.headline([[best]], {"rows": ROWS, "taught": alone, "small_first": small}).splitlines()
     assert lines[2:] == [
@@ -172,6 +185,8 @@ def test_equal_members_are_told_cold_and_warm() -> None:
     assert cold.endswith("| +0.02 [-0.01, +0.05] | **+0.40 [+0.10, +0.70]** |")
     assert warm.startswith("| CIFAR-10, ResNet-18, 30 epochs, warm (one seed) | 93.40 (one seed) | 1.10 |")
     assert warm.endswith("| **-0.30 [-0.50, -0.10]** |  |")
+    study["warm_started"][SLUG]["independent"] = {"seeds": 2, "gain": {"all": AHEAD}}
+    assert short_tables.equal_members(study).endswith("| **+0.40 [+0.10, +0.70]** (2 seeds) |")
 
 
 def test_the_fastest_setting_as_accurate_as_one_and_as_three_is_told(tmp_path: Path) -> None:

@@ -98,13 +98,12 @@ def test_what_is_of_fewer_seeds_does_not_replace_what_is_of_more(seeds: int, sta
     def said(count: int, mark: str) -> dict[str, Any]:
         about = {"dataset": "cifar10", "epochs": 60, "seeds": count, "mark": mark}
         taught = {"training": "distilled", "backbone": "resnet32", "count": 1}
-        taught |= {"taught": {"seeds": count, "mark": mark}, "independent": None}
         return {
             "against": against(count, mark),
             "asked": {"cifar10-resnet18-e30: irene at 1.3": [{"1.1": mark}] * count},
             "small_first": [{**about, "training": "distilled", "members": ["resnet32", "resnet18"]}],
             "searched": [{**about, "training": "distilled", "pool": ["resnet32", "resnet18"]}],
-            "taught": [{"dataset": "cifar10", "epochs": 60, **taught}],
+            "taught": [{**about, **taught}],
         }
 
     old, new = said(3, "old"), said(seeds, "new")
@@ -119,11 +118,6 @@ def test_parts_with_seeds_of_their_own_are_judged_by_these() -> None:
     (both,) = merged.results({"against": old}, found(against=new))["against"].values()
     parts = {"folds": {"seeds": 3, "gain": "old"}, "longer": {"seeds": 2, "gain": "new"}}
     assert both == {"seeds": 3, "gains": "new", **parts, "unheld": {"seeds": 1, "gain": "new"}}
-    about = {"dataset": "cifar10", "epochs": 60, "training": "distilled", "backbone": "resnet32", "count": 1}
-    old_taught = {**about, "taught": {"seeds": 1, "mark": "old"}, "independent": {"seeds": 1}}
-    new_taught = {**about, "taught": {"seeds": 3, "mark": "new"}, "independent": None}
-    both = merged.results({"taught": [old_taught]}, found(taught=[new_taught]))["taught"]
-    assert both == [{**about, "taught": {"seeds": 3, "mark": "new"}, "independent": {"seeds": 1}}]
 
 
 def test_there_is_one_pool_of_independent_members_and_it_does_not_shrink() -> None:

@@ -359,7 +359,8 @@ def test_single_networks_are_counted_as_runs_where_they_are_no_members() -> None
     member, ensemble, woc = ({**about, "method": method} for method in ("single", "average", "woc"))
     alone = {**about, "method": "single", "backbone": "resnet20"}
     assert tables.total_time([member, ensemble, woc, alone], 5400.0) == (
-        "All 2 runs took 1.5 hours of one H200, most of them side by side: added up, they trained for 2.0 hours."
+        "All 2 runs took 1.5 hours of one H200, most of them side by side: added up, they trained for 2.0 hours. "
+        "What was trained again counts once."
     )
 
 

@@ -16,7 +16,8 @@ from replay.taught import one_by_one, over_seeds, taught, teachers
 @pytest.fixture(scope="module")
 def known(study: Study) -> list[dict[str, Any]]:
     """As results.json has it, which keeps what runs say that are gone."""
-    members: list[dict[str, Any]] = json.loads(json.dumps([one_by_one(run) for run in study.runs]))
+    runs = [run for run in study.runs if collect.tells_of_members(run)]
+    members: list[dict[str, Any]] = json.loads(json.dumps([one_by_one(run) for run in runs]))
     return members
 
 
@@ -31,34 +32,34 @@ def of(study: Study, backbone: str, method: str) -> list[Packed]:
     return sorted((run for run in found if run.seed < 2), key=lambda run: run.seed)
 
 
-def test_who_was_taught_stands_beside_as_many_independent_ones(study: Study, known: list[dict[str, Any]]) -> None:
+def test_those_who_were_taught_are_told_alone_and_averaged(study: Study, known: list[dict[str, Any]]) -> None:
     small, vgg8 = taught(known)
     assert (small["dataset"], small["epochs"], small["backbone"], small["count"]) == ("digits", 2, "resnet32", 2)
-    assert (vgg8["backbone"], vgg8["count"], vgg8["independent"]) == ("vgg8", 1, None)
-    runs, others = of(study, "resnet32", "distil"), of(study, "resnet32", "average")
+    assert (vgg8["backbone"], vgg8["count"], vgg8["seeds"]) == ("vgg8", 1, 2)
+    runs = of(study, "resnet32", "distil")
     values = [right(run, 2) for run in runs]
-    assert vgg8["taught"]["alone"]["accuracy"] == pytest.approx(fmean(values))
-    assert vgg8["taught"]["alone"]["spread"] == pytest.approx(stdev(values))
-    assert small["taught"]["averaged"]["accuracy"] == pytest.approx(fmean(right(run, 0, 1) for run in runs))
-    assert small["independent"]["averaged"]["accuracy"] == pytest.approx(fmean(right(run, 0, 1) for run in others))
-    each = [right(run, t) for run in others for t in range(3)]
-    assert small["independent"]["alone"]["accuracy"] == pytest.approx(fmean(each))
-    assert (small["taught"]["seeds"], small["independent"]["seeds"]) == (2, 2)
+    assert vgg8["alone"]["accuracy"] == pytest.approx(fmean(values))
+    assert vgg8["alone"]["spread"] == pytest.approx(stdev(values))
+    assert small["averaged"]["accuracy"] == pytest.approx(fmean(right(run, 0, 1) for run in runs))
+    assert small["alone"]["accuracy"] == pytest.approx(fmean(right(run, t) for run in runs for t in (0, 1)))
+    assert small["seeds"] == 2
 
 
 def test_one_seed_has_no_spread() -> None:
     assert over_seeds([0.9]) == {"accuracy": 0.9, "spread": None}
 
 
-def test_without_a_distillation_there_is_nothing_to_tell(known: list[dict[str, Any]]) -> None:
-    independent = [run for run in known if run["training"] == "average"]
-    assert taught(independent) == []
-    assert teachers(independent) == []
+def test_without_a_distillation_there_is_nothing_to_tell(study: Study) -> None:
+    assert not any(map(collect.tells_of_members, of(study, "resnet32", "average")))
+    assert taught([]) == teachers([]) == []
     assert taught_text.section([], [], []) == ""
 
 
 def test_the_table_says_what_independent_networks_give(known: list[dict[str, Any]]) -> None:
-    said = taught_text.section([{**one, "dataset": "cifar10"} for one in taught(known)], [], [])
+    about = {"dataset": "cifar10", "backbone": "resnet32", "epochs": 2, "images": 45_000, "method": "single"}
+    rows = [{**about, "seed": seed, "accuracy": right} for seed, right in enumerate((0.5, 0.7))]
+    rows.append({**rows[0], "epochs": 3})
+    said = taught_text.section([{**one, "dataset": "cifar10"} for one in taught(known)], [], rows)
     assert said.startswith("## What teaching gives\n")
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines() if line.startswith("| ")]
     assert [row[:3] for row in cells[1:]] == [
@@ -67,7 +68,7 @@ def test_the_table_says_what_independent_networks_give(known: list[dict[str, Any
         ["CIFAR-10, 2", "VGG-8", "2"],
     ]
     assert all(row[3] for row in cells)
-    assert [row[4] == "" for row in cells[1:]] == [False, False, True]
+    assert [row[4] for row in cells[1:]] == ["60.00 ± 14.14", "", ""]
 
 
 def test_those_who_taught_are_told_one_by_one_and_averaged(study: Study, known: list[dict[str, Any]]) -> None:
@@ -86,10 +87,13 @@ def test_those_who_taught_are_told_one_by_one_and_averaged(study: Study, known: 
 
 
 def test_fewer_seeds_of_independent_networks_are_told() -> None:
-    about = {"accuracy": 0.94, "spread": None}
-    kind = {"taught": {"seeds": 3}, "independent": {"seeds": 1, "alone": about}}
-    assert taught_text.independent(kind, "alone") == "94.00 (one seed)"
-    assert taught_text.independent({**kind, "taught": {"seeds": 1}}, "alone") == "94.00"
+    network = {"dataset": "cifar10", "backbone": "vgg8", "epochs": 60}
+    rows = [{**network, "images": 45_000, "method": "single", "accuracy": 0.94}]
+    about = {**network, "training": "distilled"}
+    assert taught_text.independent({**about, "seeds": 3}, rows) == "94.00 (one seed)"
+    assert taught_text.independent({**about, "seeds": 1}, rows) == "94.00"
+    longer = {**about, "seeds": 1, "training": "distilled for 120 epochs"}
+    assert taught_text.independent(longer, rows) == "", "these learned for half as long"
 
 
 def test_a_distillation_has_a_row_but_not_in_the_papers_tables(study: Study) -> None:

@@ -12,6 +12,7 @@ from jobs import JOBS, Job
 from names import (
     ALL_IMAGES,
     DATASETS,
+    DISTILLED,
     IRENE,
     PAPER_EPOCHS,
     PLAIN,
@@ -50,7 +51,7 @@ def facts(study: dict[str, Any], beyond: dict[str, Any], latency: Latency) -> Fa
         **cascades(best, rows),
         **distilled_and_warm(best[0], study["teachers"]),
         **taught_by_themselves(study, best[0]),
-        **trained_longest(rows),
+        **trained_longest(rows, best[0]),
         **in_time(latency),
         **learned_stopping(study),
         **simpler_stopping(study),
@@ -93,15 +94,34 @@ def distilled_and_warm(best: Sequence[Row], teachers: Sequence[Row]) -> Facts:
 
 
 def taught_by_themselves(study: dict[str, Any], best: Sequence[Row]) -> Facts:
-    """How accurate the widest small member alone is in the cascades that were taught longest."""
-    return {f"alone-{one['dataset']}": percent(taught_alone(study, one)[-1]["accuracy"]) for one in best}
+    """The widest small member alone: of the cascades that were taught longest, taught as long as others, and untaught."""
+    found = {}
+    for one in best:
+        widest = taught_alone(study, one)[-1]
+        as_long = taught_alone(study, {**one, "training": DISTILLED})[-1]
+        untaught = networks(study["rows"], one, widest["backbone"], "single")
+        accuracies = {
+            "alone": widest["accuracy"],
+            "taught": as_long["accuracy"],
+            "untaught": mean_of(untaught, "accuracy"),
+        }
+        found |= {f"{name}-{one['dataset']}": percent(accuracy) for name, accuracy in accuracies.items()}
+    return found
 
 
-def trained_longest(rows: Sequence[Row]) -> Facts:
+def trained_longest(rows: Sequence[Row], best: Sequence[Row]) -> Facts:
     """One network and three averaged that trained for longest, with a held-out slice."""
     epochs = max(row["epochs"] for row in rows if row["images"] < ALL_IMAGES)
-    single, three = (mean_of(select(rows, *SHOWN, epochs, method), "accuracy") for method in ("single", "average"))
-    return {"long-epochs": str(epochs), "long-single": percent(single), "long-three": percent(three)}
+    return {
+        "long-epochs": str(epochs),
+        **{
+            f"long-{name}-{one['dataset']}": percent(
+                mean_of(networks(rows, {**one, "epochs": epochs}, SHOWN[1], method), "accuracy")
+            )
+            for name, method in (("single", "single"), ("three", "average"))
+            for one in best
+        },
+    }
 
 
 def in_time(latency: Latency) -> Facts:
@@ -176,6 +196,7 @@ def utilities(study: dict[str, Any]) -> Facts:
         "settings": str(len(short)),
         **{f"reached-{name}": reached(short, rows, method) for name, method in REACHED.items()},
         "long-utility": f"{utility_in(long[0], rows, IRENE):.2f}",
+        "long-warm": f"{utility_in(long[0], rows, WARM):.2f}",
         "long-margin": f"{utility_in(long[0], rows, PLAIN):.2f}",
         "paper-utility": f"{paper['utility']:.2f}",
     }

@@ -108,7 +108,7 @@ def headline_data(study: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def other_networks(rows: list[dict[str, Any]], shown: list[str], epochs: int) -> dict[str, tuple[float, float]]:
     """FLOPs and accuracy of single networks of other sizes than those shown, and of MIMO, trained as long."""
     found = [
-        (f"{title('mimo')} " * (row["method"] == "mimo") + title(row["backbone"]), row)
+        (f"{title('mimo')} " * (row["method"] == "mimo") + in_short([row["backbone"]]), row)
         for row in rows
         if row["epochs"] == epochs
         and (row["method"] == "mimo" or (row["method"] == "single" and row["backbone"] not in shown))

@@ -108,7 +108,7 @@ def taught_alone(study: Row, cascade: Row) -> list[Row]:
         for part in ("taught", "small_first")
     }
     flops = {one["members"][0]: one["small_flops"] for one in alike["small_first"]}
-    found = [{"backbone": one["backbone"], **one["taught"]["alone"]} for one in alike["taught"]]
+    found = [{"backbone": one["backbone"], **one["alone"]} for one in alike["taught"]]
     return sorted(({**one, "flops": flops[one["backbone"]]} for one in found), key=lambda one: one["flops"])
 
 

@@ -173,8 +173,11 @@ def equal_members(study: dict[str, Any]) -> str:
         for slug, about in study["against"].items()
     ]
     for slug, about in study["warm_started"].items():
-        gains = [about[kind]["gain"] if kind in about else None for kind in ("same", "independent")]
-        lines.append(equal_line(study, slug, WARM, about["same"]["seeds"], *gains))
+        same, other = (about.get(kind) for kind in ("same", "independent"))
+        line = equal_line(study, slug, WARM, same["seeds"], same["gain"], other and other["gain"])
+        if other and other["seeds"] != same["seeds"]:
+            line[-1] += f" ({seeds(other['seeds'])})"
+        lines.append(line)
     heads = [
         "",
         "top-1 %",

@@ -251,7 +251,7 @@ def total_time(rows: Sequence[Row], card_s: float) -> str:
     seconds = [row["train_s"] for row in own]
     return (
         f"All {len(seconds)} runs took {card_s / 3600:.1f} hours of one H200, most of them side by side: added up, "
-        f"they trained for {sum(seconds) / 3600:.1f} hours."
+        f"they trained for {sum(seconds) / 3600:.1f} hours. What was trained again counts once."
     )
 
 

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from documents import table
 from names import DISTILLED, number, seeds, title, trained
 
-from pages.rows import Row, networks, spread, written
+from pages.rows import Row, networks, select, spread, written
 
 INTRODUCTION = """## What teaching gives
 
 Accuracy in % of small networks that learned from labels and from three ResNet-18 (`distil`), beside independent ones of
-as many epochs as these and of the same seeds: the mean of those alike, and of several averaged. Where the last column
-is empty none were trained, and how much of it is teaching is not known."""
+as many epochs. Where the last column is empty none were trained as long, and how much of it is teaching is not known."""
 
 
 TEACHERS = """The teachers, one by one in the order they run in and averaged, beside independent networks of as many
@@ -24,7 +23,7 @@ def section(found: Sequence[Row], teachers: Sequence[Row], rows: Sequence[Row]) 
     """The section with its heading; nothing without a distillation."""
     if not found:
         return ""
-    parts = [INTRODUCTION, taught_table(found)]
+    parts = [INTRODUCTION, taught_table(found, rows)]
     parts += [TEACHERS, teachers_table(teachers, rows)] if teachers else []
     return "\n\n".join(parts) + "\n\n"
 
@@ -47,7 +46,7 @@ def teachers_table(teachers: Sequence[Row], rows: Sequence[Row]) -> str:
     return table(["data, epochs", "training", "seeds", "one by one", "averaged", "one, three independent"], lines)
 
 
-def taught_table(found: Sequence[Row]) -> str:
+def taught_table(found: Sequence[Row], rows: Sequence[Row]) -> str:
     """Accuracy of those who learned, beside independent ones."""
     lines = []
     for about in found:
@@ -58,20 +57,20 @@ def taught_table(found: Sequence[Row]) -> str:
                 [
                     f"{title(about['dataset'])}, {about['epochs']}{taught}",
                     f"{many}{how}",
-                    str(about["taught"]["seeds"]),
-                    percent(about["taught"][key]),
-                    independent(about, key),
+                    str(about["seeds"]),
+                    percent(about[key]),
+                    "" if how else independent(about, rows),
                 ]
             )
     return table(["data, epochs", "network", "seeds", "taught", "independent"], lines)
 
 
-def independent(about: Row, key: str) -> str:
-    """The same of independent networks, if there are any, with the number of seeds where it is another."""
-    found = about["independent"]
-    if found is None:
+def independent(about: Row, rows: Sequence[Row]) -> str:
+    """The accuracy of one that learned from labels alone for as long, with the number of seeds where it is another."""
+    found = select(rows, about["dataset"], about["backbone"], about["epochs"], "single")
+    if about["training"] != DISTILLED or not found:
         return ""
-    return percent(found[key]) + f" ({seeds(found['seeds'])})" * (found["seeds"] != about["taught"]["seeds"])
+    return spread(found, "accuracy", 100) + f" ({seeds(len(found))})" * (len(found) != about["seeds"])
 
 
 def percent(about: Row) -> str:

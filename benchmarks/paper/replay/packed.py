@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jobs import R18_FLOPS
-from names import ALL_IMAGES, DISTILLED, WARM_STARTED
+from names import ALL_IMAGES, DISTILLED, SIZES, WARM_STARTED
 
 from irene.bank import Bank
 from irene.calibration.frontier import frontier
@@ -21,7 +21,7 @@ from irene.training.afterwards import selector_fitter
 
 TABLE_MEMBERS = 3  # of every ensemble in the paper's tables
 ALONE = 0.8  # of the fastest training of a backbone: a run that was slower shared the card with others
-NEVER_ALONE = ("resnet18s2", "resnet20")  # networks whose every training shared the card: none tells how fast it is
+NEVER_ALONE = ("resnet18s2", *SIZES)  # networks whose every training shared the card: none tells how fast it is
 STEADY = 2.0  # times the first member's epoch: where a later one took longer, others came to the card on the way
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from replay.packed import TABLE_MEMBERS, Packed, by_kind, places
+from replay.packed import Packed, by_kind, places
 
 Entry = Mapping[str, Any]  # what one_by_one says of a run
 KIND = ("dataset", "epochs", "images", "training", "backbones")  # what seeds have in common
@@ -37,10 +37,9 @@ def accuracy(run: Packed, members: Sequence[int]) -> float:
 
 
 def taught(known: Iterable[Entry]) -> list[dict[str, Any]]:
-    """Accuracy of those who were taught in each distillation, beside that of independent ones of the same seeds."""
-    known = list(known)
+    """Accuracy of those who were taught in each distillation."""
     return [
-        about(known, runs, backbone, count)
+        about(runs, backbone, count)
         for runs in distillations(known)
         for backbone, count in Counter(runs[0]["backbones"]).items()
         if backbone != runs[0]["large"]
@@ -66,28 +65,17 @@ def teachers(known: Iterable[Entry]) -> list[dict[str, Any]]:
 
 
 def distillations(known: Iterable[Entry]) -> list[list[Entry]]:
-    """Runs in which large members taught small ones, those alike together in the order of seeds."""
-    return by_kind((run for run in known if run["training"] != "average"), lambda run: run, KIND)
+    """Runs alike together, in the order of seeds."""
+    return by_kind(known, lambda run: run, KIND)
 
 
-def about(known: Sequence[Entry], runs: Sequence[Entry], backbone: str, count: int) -> dict[str, Any]:
-    """Members of one kind, by themselves and averaged."""
-    seeds = {run["seed"] for run in runs}
-    like = {**{key: runs[0][key] for key in KIND}, "training": "average", "backbones": [backbone] * TABLE_MEMBERS}
-    others = [run for run in known if run["seed"] in seeds and all(run[key] == like[key] for key in KIND)]
+def about(runs: Sequence[Entry], backbone: str, count: int) -> dict[str, Any]:
+    """How right members of a kind are by themselves, on the mean of all, and how right so many are together."""
+    kind = places(runs[0]["backbones"], backbone)
     return {
         **{key: runs[0][key] for key in ("dataset", "epochs", "training")},
         "backbone": backbone,
         "count": count,
-        "taught": alone_and_averaged(runs, backbone, count),
-        "independent": alone_and_averaged(others, backbone, count) if others else None,
-    }
-
-
-def alone_and_averaged(runs: Sequence[Entry], backbone: str, count: int) -> dict[str, Any]:
-    """How right members of a kind are by themselves, on the mean of all, and how right so many are together."""
-    kind = places(runs[0]["backbones"], backbone)
-    return {
         "seeds": len(runs),
         "alone": over_seeds([fmean(run["alone"][t] for t in kind) for run in runs]),
         "averaged": over_seeds([run["averaged"][backbone][count - 1] for run in runs]),

@@ -34,7 +34,6 @@ from pages.rows import (
     networks,
     of_method,
     of_slug,
-    select,
     taught_alone,
     utility_of,
 )
@@ -94,7 +93,7 @@ def distilled_and_warm(best: Sequence[Row], teachers: Sequence[Row]) -> Facts:
 
 
 def taught_by_themselves(study: dict[str, Any], best: Sequence[Row]) -> Facts:
-    """The widest small member alone: of the cascades that were taught longest, taught as long as others, and untaught."""
+    """The widest small member alone: in the cascades taught longest, taught as long as others, and untaught."""
     found = {}
     for one in best:
         widest = taught_alone(study, one)[-1]

@@ -12,7 +12,7 @@ from pages.rows import Row, networks, select, spread, written
 INTRODUCTION = """## What teaching gives
 
 Accuracy in % of small networks that learned from labels and from three ResNet-18 (`distil`), beside independent ones of
-as many epochs. Where the last column is empty none were trained as long, and how much of it is teaching is not known."""
+as many epochs. Where the last column is empty none were trained as long, and what teaching gives there is not known."""
 
 
 TEACHERS = """The teachers, one by one in the order they run in and averaged, beside independent networks of as many

@@ -15,7 +15,7 @@ from pathlib import Path
 
 # Lowest first. A module may import from its own layer and from those before it.
 LAYERS = (
-    ("errors", "devices", "files", "tensor_files", "types", "numbers", "pictures", "processes"),
+    ("errors", "devices", "files", "limits", "tensor_files", "types", "numbers", "pictures", "processes"),
     ("models", "data", "halting", "metrics"),
     ("cascade", "mixture", "bank", "bank_files", "point", "point_words", "run", "run_files", "run_manifest"),
     ("calibration",),

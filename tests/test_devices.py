@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from irene import devices
-from irene.devices import memory_of, pick_device, seconds_of, synchronise
+from irene.devices import machine_memory, memory_of, pick_device, seconds_of, synchronise
 from irene.errors import OptionError
 
 
@@ -71,7 +71,12 @@ def test_work_is_timed_from_an_idle_device_to_an_idle_device(monkeypatch: pytest
     assert seconds_of(work, torch.device("cpu")) == 13
 
 
-def test_memory_is_that_of_the_machine() -> None:
+def test_memory_is_that_of_the_machine_or_what_a_container_leaves_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "most_memory", lambda: None)
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     there = memory_of(torch.device("cpu"))
-    assert there is None or there >= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.99
+    assert there is None or there >= machine
     assert memory_of(torch.device("meta")) is None
+    for most, left in ((machine // 2, machine // 2), (2 * machine, machine)):
+        monkeypatch.setattr(devices, "most_memory", lambda most=most: most)
+        assert machine_memory() == left

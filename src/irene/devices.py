@@ -12,6 +12,7 @@ from time import perf_counter
 import torch
 
 from irene.errors import OptionError
+from irene.limits import most_memory
 
 
 def pick_device(name: str | torch.device) -> torch.device:
@@ -31,8 +32,9 @@ def pick_device(name: str | torch.device) -> torch.device:
 
 
 def machine_memory() -> int | None:
-    """Bytes of memory that this machine has, without swap space; None where nobody says."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+    """Bytes of memory of this machine, or of the container on it, without swap space; None where nobody says."""
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+    return min((most for most in (there, most_memory()) if most is not None), default=None)
 
 
 def memory_of(device: torch.device) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -15,13 +16,17 @@ from typing import Generic, TypeVar
 
 import torch
 
+from irene.limits import most_cores
+
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 
 
 def cores() -> int:
-    """The processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The processor cores this process may use; a part of one counts as one."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    most = most_cores()
+    return there if most is None else max(1, min(there, math.ceil(most)))
 
 
 @dataclass(eq=False)

@@ -109,6 +109,21 @@ def test_doctor_tells_what_is_missing(irene: Irene, monkeypatch: pytest.MonkeyPa
     assert "missing no-such-thing: pip install 'irene-ensemble[one]'" in shown
 
 
+def test_doctor_tells_of_threads_that_a_container_leaves_no_cores_for(
+    irene: Irene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irene.processes.most_cores", lambda: 0.5)
+    monkeypatch.setattr("irene.devices.most_memory", lambda: 2_000_000)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    said = irene("doctor", "--json").json
+    assert (said["threads"], said["cores"], said["memory"]) == (2, 1, 2_000_000)
+    shown = " ".join(irene("doctor").out.split())
+    assert "2 threads, 1 cores: more than may run at once, so set OMP_NUM_THREADS=1" in shown
+    assert "memory 2MB" in shown
+    monkeypatch.setattr("torch.get_num_threads", lambda: 1)
+    assert "OMP_NUM_THREADS" not in irene("doctor").out
+
+
 def test_doctor_without_an_installation(irene: Irene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def missing(_: str) -> list[str]:
         raise metadata.PackageNotFoundError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import tempfile
@@ -32,7 +31,8 @@ def examine() -> dict[str, Any]:
     import torch
 
     from irene import __version__
-    from irene.devices import pick_device
+    from irene.devices import machine_memory, pick_device
+    from irene.processes import cores
 
     device = pick_device("auto")
     cuda = device.type == "cuda"
@@ -44,7 +44,8 @@ def examine() -> dict[str, Any]:
         "device": str(device),
         "gpu": torch.cuda.get_device_name(device) if cuda else None,
         "threads": torch.get_num_threads(),
-        "cores": os.cpu_count(),
+        "cores": cores(),
+        "memory": machine_memory(),
         "extras": extras(),
         "folder": str(Path.cwd()),
         "writable": can_write(Path.cwd()),
@@ -90,13 +91,16 @@ def can_write(folder: Path) -> bool:
 
 
 def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
+    from irene.numbers import si
+
     device = f"{found['device']} ({found['gpu']})" if found["gpu"] else found["device"]
     lines = [
         ("irene", found["irene"]),
         ("python", f"{found['python']} on {found['platform']}"),
         ("torch", found["torch"]),
         ("device", device),
-        ("CPU", f"{found['threads']} threads on {found['cores']} cores"),
+        ("CPU", _cpu(found["threads"], found["cores"])),
+        *([("memory", f"{si(found['memory'])}B")] if found["memory"] else []),
         ("folder", f"{found['folder']}: {'can be written' if found['writable'] else 'CANNOT be written'}"),
     ]
     for name, extra in found["extras"].items():
@@ -109,3 +113,8 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     if not found["extras"]:
         lines.append(("extras", f"unknown: {DISTRIBUTION} is not installed, only imported"))
     return lines
+
+
+def _cpu(threads: int, cores: int) -> str:
+    too_many = f": more than may run at once, so set OMP_NUM_THREADS={cores}" if threads > cores else ""
+    return f"{threads} threads, {cores} cores{too_many}"

@@ -75,7 +75,6 @@ def test_a_part_of_a_core_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None
         assert processes.cores() == cores
 
 
-TREES = Path("/sys/fs/cgroup")
 SHOW = "from irene.limits import most_cores, most_memory; print(most_memory(), most_cores())"
 
 
@@ -84,18 +83,17 @@ def group() -> Iterator[list[Path]]:
     """Groups of this test alone, of 300 MB and one and a half cores."""
     name = f"irene-test-{os.getpid()}"
     wanted = {"memory": {"memory.limit_in_bytes": "314572800"}, "cpu": {"cpu.cfs_quota_us": "150000"}}
-    if (TREES / "cgroup.controllers").exists():
+    if (limits.TREES / "cgroup.controllers").exists():
         wanted = {"": {"memory.max": "314572800", "cpu.max": "150000 100000"}}
-    folders = [TREES / tree / name for tree in wanted]
+    folders = [limits.TREES / tree / name for tree in wanted]
     try:
-        try:
-            for folder, files in zip(folders, wanted.values(), strict=True):
-                folder.mkdir()
-                for file, text in files.items():
-                    (folder / file).write_text(text)
-        except OSError as error:
-            pytest.skip(f"this process may not make groups: {error}")
+        for folder, files in zip(folders, wanted.values(), strict=True):
+            folder.mkdir()
+            for file, text in files.items():
+                (folder / file).write_text(text)
         yield folders
+    except OSError as error:
+        pytest.skip(f"this process may not make groups: {error}")
     finally:
         for folder in folders:
             with suppress(OSError):

@@ -11,10 +11,10 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from names import IRENE, SHORT_EPOCHS, WARM
+from names import IRENE, PAPER_EPOCHS, PLAIN, SHORT_EPOCHS, WARM
 from pages.facts import facts
 from pages.latency_text import load_files
-from pages.rows import best_cascades, taught_alone
+from pages.rows import best_cascades, mean_of, select, taught_alone
 
 ROOT = Path(__file__).parents[2]
 STUDY = json.loads((ROOT / "benchmarks/paper/results.json").read_text())
@@ -71,11 +71,11 @@ def test_small_first_tells_what_learned_halting_gains_and_a_linear_policy_loses(
     assert f"is as good on CIFAR-10 and {min(lost):.2f} to {max(lost):.2f} points behind on CIFAR-100" in said
 
 
-def short(dataset: str, backbone: str, method: str) -> float:
-    """Mean accuracy in % over the seeds of a method after the short schedule."""
-    where = dataset, backbone, SHORT_EPOCHS, method
-    found = [row for row in STUDY["rows"] if (row["dataset"], row["backbone"], row["epochs"], row["method"]) == where]
-    return 100 * fmean(row["accuracy"] for row in found)
+def short(dataset: str, backbone: str, method: str, seeds: int = 3) -> float:
+    """Mean accuracy in % of a method after the short schedule."""
+    found = select(STUDY["rows"], dataset, backbone, SHORT_EPOCHS, method)
+    assert len(found) == seeds
+    return 100 * mean_of(found, "accuracy")
 
 
 def test_pages_tell_what_a_warm_start_is_worth() -> None:
@@ -85,7 +85,8 @@ def test_pages_tell_what_a_warm_start_is_worth() -> None:
     assert f"worth {ten:.2f} points on CIFAR-10 (" in said
     assert f") and {hundred:.2f} on CIFAR-100 (" in said
     known = [where for where in warm if where != ("cifar10", "resnet18")]
-    thin, wide, thick = (warm[where] - short(*where, "fge last first, margin + temperature at 1.3") for where in known)
+    fge = "fge last first, margin + temperature at 1.3"
+    thin, wide, thick = (warm[where] - short(*where, fge, seeds=2) for where in known)
     assert f"{-thin:.2f} points ahead with ResNet-32 on CIFAR-10, and {wide:.2f} and {thick:.2f} behind with" in said
     design = text("docs/design.md")
     assert (
@@ -97,6 +98,9 @@ def test_pages_tell_what_a_warm_start_is_worth() -> None:
         assert two[0] in design
         assert two[1] in design
         assert f"averaged {averaged[0]} and {averaged[1]}" in design
+    longest = [select(STUDY["rows"], "cifar10", "resnet18", PAPER_EPOCHS, method) for method in (WARM, PLAIN)]
+    ours, plain = (f"{100 * row['accuracy']:.2f}" for (row,) in longest)
+    assert f"{ours} % at 1.3 members, independent ones with a threshold {plain})" in design
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +207,7 @@ def test_most_of_a_warm_start_is_not_its_stopping(fact: Fact) -> None:
     compared = [about for about in STUDY["warm_started"].values() if "independent" in about]
     assert len(compared) == fact("settings")
     for about in compared:
-        assert about["same"]["gain"]["all"][0] < 0.2 * about["independent"]["gain"]["all"][0]
+        assert about["same"]["gain"]["all"][0] < 0.15 * about["independent"]["gain"]["all"][0]
 
 
 def test_the_papers_utility_is_reached_in_all_settings_with_a_warm_start_alone(fact: Fact) -> None:

@@ -72,12 +72,16 @@ def cascades(best: Sequence[Sequence[Row]], rows: Sequence[Row]) -> Facts:
             points = cascade["policies"]["selector"]
             found |= {f"{name}-{cascade['dataset']}-{cost}": percent(points[cost]["accuracy"]) for cost in points}
     for cascade in best[0]:
-        single, three = (
-            mean_of(networks(rows, cascade, "resnet18", method), "accuracy") for method in ("single", "average")
-        )
-        found |= {f"single-{cascade['dataset']}": percent(single), f"three-{cascade['dataset']}": percent(three)}
-        found[f"as-three-{cascade['dataset']}"] = cheapest(cascade, three)
+        large = large_alone(rows, cascade)
+        found |= {f"{name}-{cascade['dataset']}": percent(accuracy) for name, accuracy in large.items()}
+        found[f"as-three-{cascade['dataset']}"] = cheapest(cascade, large["three"])
     return found
+
+
+def large_alone(rows: Sequence[Row], cascade: Row) -> dict[str, float]:
+    """Accuracy of one large network and of three averaged, independent, trained as long as a cascade."""
+    methods = {"single": "single", "three": "average"}
+    return {name: mean_of(networks(rows, cascade, "resnet18", method), "accuracy") for name, method in methods.items()}
 
 
 def cheapest(cascade: Row, accuracy: float) -> str:
@@ -111,16 +115,11 @@ def taught_by_themselves(study: dict[str, Any], best: Sequence[Row]) -> Facts:
 def trained_longest(rows: Sequence[Row], best: Sequence[Row]) -> Facts:
     """One network and three averaged that trained for longest, with a held-out slice."""
     epochs = max(row["epochs"] for row in rows if row["images"] < ALL_IMAGES)
-    return {
-        "long-epochs": str(epochs),
-        **{
-            f"long-{name}-{one['dataset']}": percent(
-                mean_of(networks(rows, {**one, "epochs": epochs}, SHOWN[1], method), "accuracy")
-            )
-            for name, method in (("single", "single"), ("three", "average"))
-            for one in best
-        },
-    }
+    found = {"long-epochs": str(epochs)}
+    for one in best:
+        large = large_alone(rows, {**one, "epochs": epochs})
+        found |= {f"long-{name}-{one['dataset']}": percent(accuracy) for name, accuracy in large.items()}
+    return found
 
 
 def in_time(latency: Latency) -> Facts:

@@ -11,7 +11,7 @@ import torch
 import train as study
 import unpack
 from jobs import Job
-from replay.packed import Packed
+from replay.packed import Packed, Study
 from safetensors.torch import load_file
 
 from irene.data import load
@@ -71,6 +71,21 @@ def test_banks_are_read_where_they_came_along_and_struck_off_where_not(run: Run,
     (whole,) = unpack.unpack([*packing.pack(run, tmp_path / "pack"), *tars], tmp_path / "whole")
     for split in ("heldout", "test"):
         assert torch.equal(whole.bank(split).outputs, run.bank(split).outputs.half().float())
+
+
+def test_runs_to_replay_are_whole_without_weights(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = (run.path / run.manifest["banks"]["test"]["file"]).stat().st_size // 2  # half precision
+    tars = [*packing.pack(run, tmp_path / "pack", limit=size), *packing.pack_weights(run, tmp_path / "pack")]
+    assert sum(".weights." not in path.name for path in tars) > 1, "a bank larger than a tar goes in parts"
+    monkeypatch.setattr(sys, "argv", ["unpack.py", *map(str, tars), "--into", str(tmp_path / "study"), "--to-replay"])
+    unpack.main()
+    assert run.path.name in capsys.readouterr().out
+    assert not (tmp_path / "study" / run.path.name / "members").exists()
+    (again,) = Study.read(tmp_path / "study").runs
+    for split in ("heldout", "test"):
+        assert torch.equal(again.bank(split).outputs, run.bank(split).outputs.half().float())
 
 
 def test_a_tar_that_did_not_come_is_missed(run: Run, tmp_path: Path) -> None:

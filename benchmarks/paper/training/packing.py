@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,19 +13,19 @@ from torch import Tensor
 
 from irene.run import Run
 from training.corruptions import NAMES
-from training.tars import write_tars
+from training.tars import LIMIT, parts, write_tars
 
 WEIGHTS_LIMIT = 15 * 2**20  # bytes of one tar
 
 
-def pack(run: Run, folder: Path) -> list[Path]:
-    """Tars of a run without its members' weights, banks in half precision."""
+def pack(run: Run, folder: Path, limit: int = LIMIT) -> list[Path]:
+    """Tars of a run without its members' weights, banks in half precision; a large file goes in several parts."""
     folder.mkdir(parents=True, exist_ok=True)
     name = run.path.name
     clean = [split for split in run.manifest["banks"] if split not in NAMES]
     corrupted = [split for split in run.manifest["banks"] if split in NAMES]
-    paths = write_tars(folder / name, [*small_files(run), *halved_banks(run, clean)])
-    return paths + write_tars(folder / f"{name}.corrupted", halved_banks(run, corrupted))
+    paths = write_tars(folder / name, [*small_files(run), *halved_banks(run, clean, limit // 4)], limit)
+    return paths + write_tars(folder / f"{name}.corrupted", halved_banks(run, corrupted, limit // 4), limit)
 
 
 def pack_weights(run: Run, folder: Path, limit: int = WEIGHTS_LIMIT) -> list[Path]:
@@ -47,13 +46,13 @@ def small_files(run: Run) -> list[tuple[str, bytes]]:
     return [(f"{run.path.name}/{file.name}", file.read_bytes()) for file in files if file.exists()]
 
 
-def halved_banks(run: Run, splits: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """The banks of these splits in half precision, each as a file for a tar."""
+def halved_banks(run: Run, splits: Iterable[str], size: int) -> Iterator[tuple[str, bytes]]:
+    """The banks of these splits in half precision, each as a file for a tar, or several of at most this size."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "bank"
         for split in splits:
             run.bank(split).save(file, dtype=torch.float16)
-            yield f"{run.path.name}/banks/{split}.safetensors", file.read_bytes()
+            yield from parts(f"{run.path.name}/banks/{split}.safetensors", file.read_bytes(), size)
 
 
 def networks_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
@@ -82,13 +81,3 @@ def halved(tensor: Tensor) -> Tensor:
         return tensor
     half = tensor.half()
     return half if bool(half.isfinite().all()) else tensor
-
-
-def parts(name: str, content: bytes, size: int) -> Iterator[tuple[str, bytes]]:
-    """A file as it is, or as NAME.1of3, NAME.2of3 and so on where it is larger than `size`."""
-    count = math.ceil(len(content) / size)
-    if count <= 1:
-        yield name, content
-        return
-    for number in range(count):
-        yield f"{name}.{number + 1}of{count}", content[number * size : (number + 1) * size]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import math
+import re
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 LIMIT = 16 * 2**20  # bytes of one tar
+_PART = re.compile(r"(?P<file>.+)\.(?P<number>\d+)of(?P<count>\d+)")
 
 
 def write_tars(stem: Path, entries: Iterable[tuple[str, bytes]], limit: int = LIMIT) -> list[Path]:
@@ -43,3 +46,31 @@ def extract(path: Path, into: Path) -> list[str]:
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
         tar.extractall(into)
         return tar.getnames()
+
+
+def parts(name: str, content: bytes, size: int) -> Iterator[tuple[str, bytes]]:
+    """A file as it is, or as NAME.1of3, NAME.2of3 and so on where it is larger than `size`."""
+    count = math.ceil(len(content) / size)
+    if count <= 1:
+        yield name, content
+        return
+    for number in range(count):
+        yield f"{name}.{number + 1}of{count}", content[number * size : (number + 1) * size]
+
+
+def join(files: Iterable[Path]) -> None:
+    """Make FILE of FILE.1of3, FILE.2of3 and FILE.3of3."""
+    found: dict[Path, dict[int, Path]] = {}
+    counts: dict[Path, int] = {}
+    for path in files:
+        part = _PART.fullmatch(path.name)
+        if part is not None:
+            target = path.with_name(part["file"])
+            found.setdefault(target, {})[int(part["number"])] = path
+            counts[target] = int(part["count"])
+    for target, by_number in found.items():
+        if len(by_number) != counts[target]:
+            raise SystemExit(f"{target}: {len(by_number)} of {counts[target]} parts are here; unpack all tars together")
+        target.write_bytes(b"".join(by_number[number].read_bytes() for number in sorted(by_number)))
+        for path in by_number.values():
+            path.unlink()

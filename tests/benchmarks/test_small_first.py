@@ -148,6 +148,7 @@ def test_small_members_that_look_again_run_right_after_their_first_look(
     assert torch.equal(test.outputs[:, 2:4], banks["test"].outputs[:, [2, 1]])
     assert torch.equal(test.outputs[:, 5], banks["test"].outputs[:, 0])
     assert [title(name) for name in twice.members[2:5]] == ["ResNet-32 again, mirrored"] * 2 + ["VGG-8"]
+    assert [pool.members for pool in pools(Study([seen]))] == [run.backbones, twice.members], "and may be chosen"
 
 
 def test_seeds_that_were_looked_at_apart_make_one_cascade(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:

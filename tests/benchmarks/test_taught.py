@@ -45,6 +45,17 @@ def test_those_who_were_taught_are_told_alone_and_averaged(study: Study, known: 
     assert small["seeds"] == 2
 
 
+def test_of_several_distillations_with_members_of_a_kind_the_one_of_most_seeds_is_told(
+    known: list[dict[str, Any]],
+) -> None:
+    more = [{**one, "backbones": ["vgg8", "vgg8", "resnet18", "resnet18"], "alone": [0.5] * 4} for one in known[:1]]
+    more[0]["averaged"] = {"vgg8": [0.5, 0.6], "resnet18": [0.5, 0.6]}
+    for both in ([*known, *more], [*more, *known]):
+        assert {one["backbone"]: one["seeds"] for one in taught(both)} == {"resnet32": 2, "vgg8": 2}
+        assert [one["seeds"] for one in teachers(both)] == [2]
+    assert [one["count"] for one in taught(more)] == [2]
+
+
 def test_one_seed_has_no_spread() -> None:
     assert over_seeds([0.9]) == {"accuracy": 0.9, "spread": None}
 

@@ -20,8 +20,7 @@ Place = Callable[[Any], Any]  # of what tells entries apart: something to sort b
 ROW = ("dataset", "backbone", "epochs", "images", "method", "members", "seed")  # what no two rows have in common
 CASCADE = ("dataset", "epochs", "training", "members")
 POOL = ("dataset", "epochs", "training", "pool")
-TAUGHT = ("dataset", "epochs", "training", "backbone", "count")
-TEACHERS = ("dataset", "epochs", "training", "backbone")
+MEMBERS = ("dataset", "epochs", "training", "backbone")  # those who taught or were taught
 TRAINED = ("backbone", "at_once")
 ENOUGH = 3  # seeds of a figure: any more count for less than epochs do
 
@@ -62,8 +61,8 @@ def results(standing: Entry, found: Entry) -> Entry:
         "small_first": listed("small_first", CASCADE, fuller, among_cascades),
         "searched": listed("searched", POOL, larger, among_cascades),
         "one_by_one": named("one_by_one", newer),
-        "taught": listed("taught", TAUGHT, fuller, lambda key: key[:2]),
-        "teachers": listed("teachers", TEACHERS, fuller, lambda key: key[:2]),
+        "taught": listed("taught", MEMBERS, fuller, lambda key: key[:2]),
+        "teachers": listed("teachers", MEMBERS, fuller, lambda key: key[:2]),
         "training": named("training", newer),
         "time": found["time"],
         "speed": [one for one in speeds.values() if one is not None],

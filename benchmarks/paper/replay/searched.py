@@ -30,6 +30,8 @@ from replay.small_first import (
     distillations,
     members_of,
     of_heldout,
+    who_looked_again,
+    whole,
 )
 
 FEW, MANY = 2, 3  # independent small members of each kind in a pool, and large ones
@@ -54,7 +56,10 @@ class Pool(NamedTuple):
 
 
 def pools(study: Study) -> Iterator[Pool]:
-    """What there is to choose from: independent networks of all sizes, a distillation, or this and more large ones."""
+    """What there is to choose from: independent networks of all sizes, a distillation, or this and more.
+
+    More are small members that look again, at mirrored images, or other large ones.
+    """
     for large in study.settings():
         averages = of_heldout(study.of(large, "average"))
         if large.backbone != LARGE or not averages:
@@ -65,20 +70,19 @@ def pools(study: Study) -> Iterator[Pool]:
             by_seed = zip(*common_seeds(*alike, averages), strict=True)
             yield Pool(large, INDEPENDENT, [independent(runs) for runs in by_seed])
     for large, training, runs in distillations(study):
-        yield Pool(large, training, [distilled(run) for run in runs])
+        yield Pool(large, training, [cheapest_first(whole(run)) for run in runs])
+        twice = [cheapest_first(whole(run, again=True)) for run in who_looked_again(runs)]
+        if twice:
+            yield Pool(large, training, twice)
         averages = of_heldout(study.of(large, "average"))
         both = list(zip(*common_seeds(runs, averages), strict=True))
         if both:
-            seeds = [[*distilled(run), Part(more, LARGE, MANY)] for run, more in both]
+            seeds = [[*cheapest_first(whole(run)), Part(more, LARGE, MANY)] for run, more in both]
             yield Pool(large, f"{training} {AND_MORE}", seeds)
 
 
 def independent(runs: Sequence[Packed]) -> list[Part]:
     return cheapest_first(Part(run, run.backbones[0], MANY if run.backbones[0] == LARGE else FEW) for run in runs)
-
-
-def distilled(run: Packed) -> list[Part]:
-    return cheapest_first(Part(run, name, run.backbones.count(name)) for name in dict.fromkeys(run.backbones))
 
 
 def cheapest_first(parts: Iterable[Part]) -> list[Part]:

@@ -103,12 +103,20 @@ def small_first(study: Study) -> Iterator[SmallFirst]:
         for some in [[name] for name in small] + [small] * (len(small) > 1):
             parts = [tuple(Part(run, name, kinds[name]) for name in (*some, LARGE)) for run in runs]
             yield SmallFirst(large, training, parts)
-        twice = [run for run in runs if mirrored("test") in run.manifest["banks"]]
+        twice = [tuple(whole(run, again=True)) for run in who_looked_again(runs)]
         if twice:
-            looks = [(name, again) for name in small for again in (False, True)]
-            views = [[Part(run, name, kinds[name], again) for name, again in looks] for run in twice]
-            large_ones = [Part(run, LARGE, kinds[LARGE]) for run in twice]
-            yield SmallFirst(large, training, [(*some, last) for some, last in zip(views, large_ones, strict=True)])
+            yield SmallFirst(large, training, twice)
+
+
+def whole(run: Packed, *, again: bool = False) -> list[Part]:
+    """All members of a run, kind after kind; with `again`, small ones look at mirrored images, too."""
+    looks = {name: (False, True) if again and name != LARGE else (False,) for name in run.backbones}
+    return [Part(run, name, run.backbones.count(name), look) for name in looks for look in looks[name]]
+
+
+def who_looked_again(runs: Iterable[Packed]) -> list[Packed]:
+    """Runs whose small members have answered mirrored images."""
+    return [run for run in runs if mirrored("test") in run.manifest["banks"]]
 
 
 def of_heldout(runs: Sequence[Packed]) -> list[Packed]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
+from replay.merged import MEMBERS
 from replay.packed import Packed, by_kind, places
 
 Entry = Mapping[str, Any]  # what one_by_one says of a run
@@ -38,12 +39,12 @@ def accuracy(run: Packed, members: Sequence[int]) -> float:
 
 def taught(known: Iterable[Entry]) -> list[dict[str, Any]]:
     """Accuracy of those who were taught in each distillation."""
-    return [
+    return of_most_seeds(
         about(runs, backbone, count)
         for runs in distillations(known)
         for backbone, count in Counter(runs[0]["backbones"]).items()
         if backbone != runs[0]["large"]
-    ]
+    )
 
 
 def teachers(known: Iterable[Entry]) -> list[dict[str, Any]]:
@@ -61,7 +62,16 @@ def teachers(known: Iterable[Entry]) -> list[dict[str, Any]]:
                 "averaged": over_seeds([run["averaged"][large][-1] for run in runs]),
             }
         )
-    return found
+    return of_most_seeds(found)
+
+
+def of_most_seeds(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Where several distillations have members of a kind, those of most seeds; of as many, the first."""
+    best: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for one in found:
+        key = tuple(one[part] for part in MEMBERS)
+        best[key] = max(best.get(key, one), one, key=lambda side: int(side["seeds"]))
+    return list(best.values())
 
 
 def distillations(known: Iterable[Entry]) -> list[list[Entry]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import statistics
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from irene.devices import seconds_of, synchronise
 from irene.errors import IreneError, OptionError, first_line
 from irene.halting.trajectory import follow, nearest
 from irene.models.onnx_file import OnnxFile
+from irene.processes import cores
 from irene.runtime.backend import Backend, installed_backends, load_backends
 from irene.runtime.bench_loops import Alone, Whole
 from irene.runtime.engine import Engine, EngineOptions
@@ -148,7 +148,7 @@ def hardware(device: torch.device) -> dict[str, Any]:
         "device": str(device),
         "gpu": torch.cuda.get_device_name(device) if cuda else None,
         "cpu": _cpu_name(),
-        "cores": os.cpu_count(),
+        "cores": cores(),
         "threads": torch.get_num_threads(),
         "torch": str(torch.__version__),
         "python": platform.python_version(),

@@ -22,6 +22,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from irene.data.loader import Batch
+from irene.devices import fastest_kernels
 from irene.files import write_json
 from irene.models import MemberSpec, build
 from irene.models.cost import measure_cost
@@ -84,8 +85,9 @@ def measure(backbone: str, batch_size: int, device: torch.device) -> dict[str, A
     def step() -> None:
         stepper.step(batch, 0.5)
 
-    for _ in range(10):
-        step()
+    with fastest_kernels():  # as in a training
+        for _ in range(10):
+            step()
     ms = median_ms(step, device, STEPS)
     return {
         "backbone": backbone,

@@ -273,3 +273,18 @@ def test_a_bank_of_classes_has_two_outputs_or_more(make_bank: Callable[..., Bank
     np.savez(tmp_path / "one.npz", outputs=bank.outputs[:, :, 0].numpy(), targets=np.zeros(10, np.int64))
     with pytest.raises(DataError, match=r"one.npz: classes need at least two outputs a member, got 1"):
         Bank.read(tmp_path / "one.npz")
+
+
+def test_targets_that_float32_cannot_tell_apart_are_refused(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(50, outputs=1, task="regression")
+    far = 1.7e9 + 50 * bank.targets.double()
+    with pytest.raises(OptionError, match=r"targets near 1\.7e\+09 differ by .*, and float32, .* subtract a constant"):
+        Bank.from_arrays(bank.outputs, far, task="regression")
+    for fine in (bank.targets, bank.targets + 1000, torch.full_like(bank.targets, 1.7e9)):
+        assert len(Bank.from_arrays(bank.outputs, fine, task="regression")) == 50
+
+
+def test_a_column_of_classes_is_told_how_to_become_a_row(make_bank: Callable[..., Bank]) -> None:
+    bank = make_bank(20)
+    with pytest.raises(OptionError, match=r"got shape \(20, 1\) of torch.int64: give one class a sample"):
+        Bank.from_arrays(bank.outputs, bank.targets[:, None])

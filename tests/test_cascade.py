@@ -351,7 +351,13 @@ def test_who_cannot_answer_the_example_is_named() -> None:
     [
         ([nn.Linear(4, 3), nn.Linear(4, 2)], "member 2 gave 2 outputs a sample and the first one 3"),
         ([nn.Linear(4, 1)], "at least two outputs a member, got 1"),
-        ([lambda x: x[:, 0]], "a member must return"),
+        ([lambda x: x[:, 0]], r"member 1 gave outputs of shape \(5,\) for 5 samples: return \(batch, outputs\)"),
+        ([lambda x: x.mean(0, keepdim=True)], r"member 1 gave outputs of shape \(1, 4\) for 5 samples"),
+        (
+            [nn.Linear(4, 3), lambda x: (2 * x).squeeze()],
+            r"member 2 .* \(4,\) for 1 samples: .* also for a batch of one",
+        ),
+        ([nn.Linear(4, 3), nn.Sequential(nn.Linear(4, 3), nn.Softmax(1))], "expected logits, and member 2 gave prob"),
         ([lambda x: (x, x)], "a member must answer with a tensor"),
     ],
 )

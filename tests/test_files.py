@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -32,11 +33,12 @@ def test_a_failure_leaves_the_old_content_and_no_other_file(
     files.write_json(path, {"old": 1})
 
     def fail(*_: object, **__: object) -> None:
-        raise OSError("the disk is full")
+        raise OSError(errno.ENOSPC, "the disk is full")
 
     monkeypatch.setattr(os, where, fail)
-    with pytest.raises(OSError, match="disk is full"):
+    with pytest.raises(OSError, match="disk is full") as caught:
         files.write_json(path, {"new": 2})
+    assert caught.value.filename == str(path)
     monkeypatch.undo()
     assert json.loads(path.read_text()) == {"old": 1}
     assert [item.name for item in tmp_path.iterdir()] == ["file.json"]

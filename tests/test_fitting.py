@@ -367,3 +367,24 @@ def test_samples_that_chose_a_policy_promise_nothing_for_it(lifelike_bank: Calla
     assert point.data["samples"] == alone.data["samples"] == 3000
     assert point.policy.threshold == alone.policy.threshold
     assert point.expected == alone.expected
+
+
+@pytest.mark.parametrize("without", [torch.no_grad, torch.inference_mode])
+def test_gradients_may_be_off_where_it_is_called(
+    lifelike_bank: Callable[..., Bank], without: Callable[[], Any]
+) -> None:
+    bank = lifelike_bank(300, skills=SKILLS, flops=FLOPS, seed=1)
+    wanted = fit_policy(bank, "selector", cost=1.4)
+    with without():
+        same = Bank.from_arrays(bank.outputs.clone(), bank.targets.clone(), costs=bank.costs)
+        point = fit_policy(same, "selector", cost=1.4)
+    assert point.expected["cost"] == wanted.expected["cost"]
+    assert point.aggregation == wanted.aggregation
+
+
+def test_a_latency_is_not_promised_from_times_of_a_batch(lifelike_bank: Callable[..., Bank]) -> None:
+    bank = lifelike_bank(300, skills=SKILLS)
+    timed = [tuple(Cost(ms=ms, ms_batch=many) for ms in (1.0, 2.0, 3.0)) for many in (256, 1)]
+    with pytest.raises(OptionError, match=r"the members' ms are shares of a batch of 256: .*irene.measure_latency"):
+        fit_policy(replace(bank, costs=timed[0]), "margin", p99=3.0)
+    assert fit_policy(replace(bank, costs=timed[1]), "margin", p99=3.0).members == (0, 1)

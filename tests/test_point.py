@@ -21,6 +21,8 @@ from irene.bank import Bank
 from irene.cascade import Cascade
 from irene.errors import CalibrationError, DataError, OptionError
 from irene.fitting import fit_policy
+from irene.halting import policies
+from irene.halting.policy import Policy, State, Step
 from irene.halting.registry import POLICIES
 from irene.point import OperatingPoint
 
@@ -154,3 +156,26 @@ def test_a_folder_is_no_file_to_save_to(tmp_path: Path, make_bank: Callable[...,
     for kept in (bank, fit_policy(bank, "margin", cost=1.5)):
         with pytest.raises(OptionError, match="is a folder: name a file"):
             kept.save(tmp_path)  # type: ignore[attr-defined]
+
+
+class Gap(Policy):
+    """A policy of the user's own."""
+
+    name = "gap"
+    threshold = 0.5
+
+    def score(self, step: Step, state: State) -> tuple[Tensor, State]:
+        return step.mean_BK.amax(1), state
+
+
+class Margin(policies.Margin):
+    """Another one, which would come back as irene's own of the name it inherits."""
+
+
+@pytest.mark.parametrize("own", [Gap, Margin])
+def test_a_policy_of_ones_own_is_not_saved(tmp_path: Path, lifelike_bank: Callable[..., Bank], own: Any) -> None:
+    point = fit_policy(lifelike_bank(400), own(), cost=1.5, name="mine")
+    words = rf"the point mine has the policy {own.__name__}, and a file can hold irene's own policies only \(agree"
+    with pytest.raises(OptionError, match=words + r".*\): keep yours in code, with point\.cascade\(members\)"):
+        point.save(tmp_path / "mine.point")
+    assert list(tmp_path.iterdir()) == []

@@ -286,6 +286,17 @@ def test_points_of_other_members_are_refused(run_path: Path, make_bank: Callable
     assert run.points == Run.open(run_path).points == ()
 
 
+def test_a_point_by_a_policy_of_ones_own_is_refused(run_path: Path, make_bank: Callable[..., Bank]) -> None:
+    class Gap(Margin):
+        name = "gap"
+
+    run = Run.open(run_path)
+    with pytest.raises(OptionError, match="a file can hold irene's own policies only"):
+        run.save_point(fit_policy(make_bank(200, members=2), Gap(), cost=1.3, name="mine"))
+    assert Run.open(run_path).points == ()
+    assert not (run_path / "points").exists()
+
+
 def test_points_of_some_of_the_members_are_kept(tmp_path: Path, make_bank: Callable[..., Bank]) -> None:
     run = Run.create(tmp_path / "run", ABOUT)
     run.save_absent((Cost(),) * 3)

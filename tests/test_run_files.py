@@ -18,6 +18,7 @@ from irene.fitting import fit_policy
 from irene.halting.rule import Aggregation
 from irene.halting.selector import Selector
 from irene.run import Run
+from irene.run_files import reached
 from irene.types import Cost
 
 
@@ -115,3 +116,12 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(
     named = [entry["file"] for entry in (*entries, *(point["tensors"] for point in points))]
     files = sorted(str(path.relative_to(run_path)) for path in run_path.rglob("*") if path.is_file())
     assert [file for file in files if not Path(file).name.startswith(".")] == sorted([*named, "run.json"])
+
+
+def test_how_far_a_training_is_by_its_last_whole_line(tmp_path: Path) -> None:
+    assert reached(tmp_path) == ""
+    lines = [json.dumps({"stage": "member-2", "epoch": epoch, "loss": 0.5}) + "\n" for epoch in range(3)]
+    (tmp_path / "metrics.jsonl").write_text("".join(lines))
+    assert reached(tmp_path) == "member-2, epoch 3"
+    (tmp_path / "metrics.jsonl").write_text("".join(lines)[:-9])
+    assert reached(tmp_path) == ""

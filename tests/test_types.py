@@ -108,3 +108,8 @@ def test_members_differ_by_their_size_and_not_by_their_time() -> None:
 def test_a_cost_survives_json() -> None:
     cost = Cost(members=1.0, parameters=3, flops=2.5, ms=0.01)
     assert Cost.from_dict(json.loads(json.dumps(cost.to_dict()))) == cost
+
+
+def test_costs_of_other_members_are_refused() -> None:
+    with pytest.raises(OptionError, match="expected the costs of the 2 members that answered, got 1"):
+        make().cost_in((Cost(flops=5.0),), "flops")

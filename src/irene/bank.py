@@ -16,15 +16,18 @@ from torch import Tensor
 from irene.bank_files import read_outputs
 from irene.cascade import Cascade, MemberLike
 from irene.data.loader import Batch
+from irene.data.targets import is_one_hot
 from irene.errors import DataError, OptionError
 from irene.halting.policies import Never
 from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.halting.trajectory import Trajectory, follow
 from irene.models.adapters import as_batch, float_type_for
-from irene.models.member import are_probabilities, as_heads
+from irene.models.member import as_heads, refuse_probabilities
 from irene.tensor_files import read_with_header, write_with_header
 from irene.types import Cost, Prediction, Task, check_costs, check_task_name, check_width
+
+_COARSE = 0.01  # of the spread of targets: the steps of float32 in which they are kept still tell them apart
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -130,7 +133,7 @@ class Bank:
             )
         samples, members, _, width = outputs_NTHK.shape
         check_task_name(task)
-        refuse_probabilities(outputs_NTHK, task)
+        check_logits(outputs_NTHK, task)
         return cls(
             task=task,
             outputs=outputs_NTHK,
@@ -190,7 +193,7 @@ class Bank:
             targets = np.zeros((len(outputs), outputs.shape[-1]) if task == "regression" else len(outputs), np.int64)
         if targets is None:
             raise DataError(f"{path}: has no targets; expected an array targets (.npz) or a column target (.parquet)")
-        values = targets.dtype.kind == "f" and not _is_one_hot(targets)
+        values = targets.dtype.kind == "f" and not is_one_hot(targets)
         task = task or ("regression" if values else "classification")
         try:
             return cls.from_arrays(found.outputs, targets, costs=costs or found.costs, ids=found.ids, task=task)
@@ -237,17 +240,21 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
             )
         if not bool(values_NK.isfinite().all()):
             raise OptionError("targets must be finite numbers, got NaN or infinity: leave such samples out")
+        _check_steps(targets.reshape(values_NK.shape).to(torch.float64))
         return values_NK
     check_width(width, task)
-    if _is_one_hot(targets):
+    if is_one_hot(targets):
         raise OptionError(
             f"targets of classification are (samples,) class indices, got one-hot rows of shape {tuple(targets.shape)}"
             ": give their argmax(1), or use task regression for values that only look so"
         )
     if targets.ndim != 1 or targets.is_floating_point():
+        remedy = (
+            "whole numbers in an integer type" if targets.ndim == 1 else "one class a sample, such as targets[:, 0]"
+        )
         raise OptionError(
             f"targets of classification are (samples,) class indices, got shape {tuple(targets.shape)} of "
-            f"{targets.dtype}: give whole numbers in an integer type, or use task regression for values"
+            f"{targets.dtype}: give {remedy}, or use task regression for values"
         )
     targets = targets.to(torch.int64)  # torch compares no unsigned integers of more than 8 bits
     if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < width:
@@ -257,11 +264,20 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
     return targets
 
 
-def _is_one_hot(targets: Tensor | NDArray[Any]) -> bool:
-    """Whether every row has a single 1, for its class, and zeros: such rows are hardly values to predict."""
-    if targets.ndim != 2 or targets.shape[0] == 0 or targets.shape[1] < 2:
-        return False
-    return bool(((targets == 0) | (targets == 1)).all()) and bool(((targets == 1).sum(1) == 1).all())
+def _check_steps(values_NK: Tensor) -> None:
+    """Refuse values whose differences float32, in which all answers are kept, cannot tell apart."""
+    if len(values_NK) < 2:
+        return
+    spread_K = values_NK.std(0)
+    step_K = torch.finfo(torch.float32).eps * values_NK.abs().amax(0)
+    coarse_K = (spread_K > 0) & (step_K > _COARSE * spread_K)
+    if bool(coarse_K.any()):
+        k = int(coarse_K.nonzero()[0])
+        raise OptionError(
+            f"targets near {float(values_NK[:, k].abs().amax()):g} differ by {float(spread_K[k]):.3g}, and float32, in "
+            f"which answers are kept, has steps of {float(step_K[k]):.3g} there: subtract a constant, such as the mean "
+            "of the training targets, from targets and answers"
+        )
 
 
 def mix(outputs_NTHK: Tensor, gates_NT: Tensor, task: Task) -> Prediction:
@@ -304,14 +320,10 @@ def outputs_of(cascade: Cascade, batches: Iterable[Tensor]) -> Tensor:
     return torch.stack([torch.cat(column) for column in columns], 1)
 
 
-def refuse_probabilities(outputs_NTHK: Tensor, task: Task) -> None:
-    """Refuse what a softmax would make nearly equal: members answer with logits."""
+def check_logits(outputs_NTHK: Tensor, task: Task) -> None:
+    """Refuse members that answer with probabilities."""
     for number, outputs_NHK in enumerate(outputs_NTHK.unbind(1) if task == "classification" else (), start=1):
-        if are_probabilities(outputs_NHK):
-            raise OptionError(
-                f"expected logits, and member {number} gave probabilities, as every row sums to 1: return logits, or "
-                "the logarithm of the probabilities (of an .onnx file: call its output probabilities)"
-            )
+        refuse_probabilities(number, outputs_NHK)
 
 
 def _apart(batches: Any, targets: list[Tensor], float_type: torch.dtype) -> Iterator[Tensor]:

@@ -19,7 +19,7 @@ from irene.halting.policy import Stopper, check_stopper
 from irene.halting.rule import Aggregation, Rule
 from irene.models.adapters import as_batch, as_members, check_several, float_type_for
 from irene.models.cost import measure_cost
-from irene.models.member import as_heads
+from irene.models.member import as_heads, as_logits, refuse_probabilities
 from irene.types import Cost, Prediction, Task, check_costs, check_task_name, check_width
 
 MemberLike = Callable[[Tensor], Tensor]
@@ -147,7 +147,10 @@ def _costs_of(members: Sequence[Callable[[Tensor], Any]], example: Tensor, task:
     for number, member in enumerate(members, 1):
         try:
             costs.append(measure_cost(member, example))
-            widths.append(as_heads(member(example.clone())).shape[2])
+            outputs_BHK, _ = (_answer(number, member, batch) for batch in (example, example[:1]))  # stopping leaves few
+            if task == "classification":
+                refuse_probabilities(number, outputs_BHK)
+            widths.append(outputs_BHK.shape[2])
             if widths[-1] != widths[0]:
                 raise OptionError(f"member {number} gave {widths[-1]} outputs a sample and the first one {widths[0]}")
             check_width(widths[-1], task)
@@ -160,3 +163,14 @@ def _costs_of(members: Sequence[Callable[[Tensor], Any]], example: Tensor, task:
                 f"{kind} ({first_line(error)}): all members get the same inputs, so give what each of them takes"
             ) from error
     return costs
+
+
+def _answer(number: int, member: Callable[[Tensor], Any], batch: Tensor) -> Tensor:
+    """What a member says of a batch, once it has a row for each sample."""
+    output = as_logits(member(batch.clone()))
+    if output.ndim not in (2, 3) or len(output) != len(batch):
+        raise OptionError(
+            f"member {number} gave outputs of shape {tuple(output.shape)} for {len(batch)} samples: return (batch, "
+            "outputs) or (batch, heads, outputs), one row a sample, also for a batch of one"
+        )
+    return as_heads(output)

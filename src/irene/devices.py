@@ -59,6 +59,17 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+@contextmanager
+def fastest_kernels() -> Iterator[None]:
+    """Try which kernels are the fastest: it pays where sizes are few and never change."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
 def synchronise(device: torch.device) -> None:
     """Wait until everything that was given to the device is done."""
     accelerator = torch.accelerator.current_accelerator()

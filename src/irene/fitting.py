@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from irene.bank import Bank
 from irene.calibration.fit import fit
 from irene.calibration.selection import Fitted, Fitter, Learner, learner_of
@@ -72,4 +74,5 @@ def fit_policy(
 
     if also is None and differ_in_size(bank.costs):
         also = selector
-    return fit(bank, chosen, wish, average=average, also=also, name=name, seed=seed)
+    with torch.inference_mode(False), torch.enable_grad():  # fitting takes gradients wherever it is called
+        return fit(bank, chosen, wish, average=average, also=also, name=name, seed=seed)

@@ -192,11 +192,13 @@ def _class_names(
         width = found
     assert width is not None  # there is at least one member
     named = None if data is None or all(name.isdecimal() for name in data.classes) else data.classes
-    if labels is None and named is not None and len(named) != width:
-        raise DataError(
-            f"the members answer with {width} outputs and {data.name if data else ''} has {len(named)} classes: name "
-            "the outputs with --labels"
+    if labels is None and data is not None and named is not None and len(named) != width:
+        kind, remedy = (
+            ("classes", "name the outputs with --labels")
+            if task == "classification"
+            else ("values a sample to predict", "if its targets are classes, give --task classification")
         )
+        raise DataError(f"the members answer with {width} outputs and {data.name} has {len(named)} {kind}: {remedy}")
     return _output_names(labels or named, width, task)
 
 

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from irene.cascade import Cascade
-from irene.errors import CalibrationError, DataError, first_line
+from irene.errors import CalibrationError, DataError, OptionError, first_line
 from irene.halting import registry
 from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
@@ -91,8 +91,19 @@ class OperatingPoint:
         learned = {f"policy.{key}": value.detach().cpu() for key, value in self.policy.state_dict().items()}
         return {**learned, "scores": self.scores}
 
+    def check_can_be_saved(self) -> None:
+        """Refuse a policy that is not irene's own: its name would bring back another one from a file, or none."""
+        kind = type(self.policy)
+        if kind not in registry.POLICIES.values():
+            raise OptionError(
+                f"the point {self.name} has the policy {kind.__name__}, and a file can hold irene's own policies only "
+                f"({', '.join(sorted(registry.POLICIES))}): keep yours in code, with point.cascade(members) or "
+                "cascade.stopped_by(policy)"
+            )
+
     def save(self, path: str | Path) -> None:
         """Write the point as one file, for members of your own; `Run.save_point` keeps those of a run."""
+        self.check_can_be_saved()
         write_with_header(Path(path), "point", self.to_dict(), self.tensors())
 
     @classmethod

@@ -231,6 +231,7 @@ class Run:
     def save_point(self, point: OperatingPoint) -> OperatingPoint:
         """Write an operating point under its name; replacing one counts its version up. Returns it as written."""
         self.check_point_name(point.name)
+        point.check_can_be_saved()
         self._check_point(point)
         with self._reopened() as now:
             points = now.manifest.setdefault("points", {})

@@ -40,6 +40,15 @@ def write_tensors(folder: Path, file: str, tensors: Mapping[str, Tensor]) -> dic
     return {"file": file, "sha256": save_tensors(folder / file, tensors)}
 
 
+def reached(folder: Path) -> str:
+    """The stage and epoch that a training in this folder has reached, by the last line of its metrics."""
+    try:
+        record = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
+        return f"{record['stage']}, epoch {record['epoch'] + 1}"
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return ""  # not there yet, or a line half written
+
+
 def write_point(folder: Path, point: OperatingPoint, file: str, tensors: str) -> dict[str, Any]:
     """Write a point as a file and one of its tensors; their entry in the manifest."""
     return {

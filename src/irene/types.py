@@ -40,12 +40,16 @@ def check_width(outputs: int, task: str) -> None:
 
 @dataclass(frozen=True)
 class Cost:
-    """What it costs to run one member on one sample; 0 where that was not measured."""
+    """What it costs to run one member on one sample; 0 where that was not measured.
+
+    `ms` is a share of the time of a batch; `ms_batch` says of how many samples, where that is known.
+    """
 
     members: float = 1.0
     parameters: int = 0
     flops: float = 0.0
     ms: float = 0.0
+    ms_batch: int = 0
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -169,4 +173,9 @@ class Prediction:
 
     def cost_in(self, costs: tuple[Cost, ...], unit: CostUnit) -> Tensor:
         """(B,) cost of the members that were run, in members, FLOPs or ms."""
+        if len(costs) != self.trace.shape[1]:
+            raise OptionError(
+                f"expected the costs of the {self.trace.shape[1]} members that answered, got {len(costs)}: give those "
+                "of the cascade that made this prediction"
+            )
         return self.ran.to(torch.float64) @ cost_vector(costs, unit).to(self.trace.device)

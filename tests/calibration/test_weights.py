@@ -43,6 +43,16 @@ def test_regression_weighs_by_the_squared_error(make_bank: Callable[..., Bank]) 
     assert 0.2 < low / high < 0.35
 
 
+@pytest.mark.parametrize("constant", [0.0, 7.0])
+def test_a_target_that_never_changes_weighs_nothing(make_bank: Callable[..., Bank], constant: float) -> None:
+    bank = make_bank(2000, members=2, accuracy=(0.0, 0.5), task="regression", outputs=1)
+    outputs, targets = bank.outputs[:, :, 0], bank.targets
+    noise = torch.randn(2000, 2, 1) * torch.tensor([1e-6, 1.0])[:, None]  # the worse member is right about it
+    both = torch.cat([outputs, constant + noise], 2), torch.cat([targets, torch.full_like(targets, constant)], 1)
+    alone = fit_weights(outputs, targets, "regression")
+    assert fit_weights(*both, "regression") == pytest.approx(alone, abs=1e-4)
+
+
 def test_an_aggregation_takes_what_was_asked(lifelike_bank: Callable[..., Bank]) -> None:
     bank = lifelike_bank(500, flops=(1.0, 4.0, 4.0), sharpness=3.0)
     plain = fit_aggregation(bank, temperature=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -160,7 +161,23 @@ def test_a_full_disk_is_no_mistake_of_ours(unbuffered: str) -> None:
     env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
         done = subprocess.run(call, check=False, stdout=full, stderr=subprocess.PIPE, text=True, env=env)
-    assert (done.returncode, done.stderr) == (2, "irene: No space left on device\n")
+    told = "irene: No space left on device: make room, then repeat the command\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_training_that_a_full_disk_ends_can_be_resumed(
+    irene: Irene, workplace: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr("irene.training.recorder.Recorder.write", _raise(OSError(code, os.strerror(code), "/there")))
+    flags = ("train", "single", "--data", "digits", "--epochs", "1", "--out", "run")
+    for words, remedy in (
+        (flags, "make room, then repeat the command with --resume and the --out of the run, to go on"),
+        ((*flags, "--resume"), "make room, then repeat the command"),
+    ):
+        done = irene(*words)
+        assert done.code == 2
+        assert done.err.splitlines()[-1] == f"irene: /there: {os.strerror(code)}: {remedy}"
 
 
 def test_control_c_is_clean(irene: Irene, monkeypatch: pytest.MonkeyPatch) -> None:

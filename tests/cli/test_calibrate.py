@@ -18,7 +18,8 @@ import pytest
 import torch
 
 from irene.bank import Bank
-from irene.calibration.selection import Fitter
+from irene.calibration.selection import Fitted, Fitter, Learner
+from irene.calibration.wishes import Wish
 from irene.cascade import Cascade
 from irene.cli import calibrating
 from irene.halting.policy import Policy
@@ -143,6 +144,19 @@ def test_a_selector_is_fitted_where_there_is_none_or_a_promise_needs_fresh_sampl
     assert opened.point("sure").data["samples"] < len(opened.bank("heldout"))  # the others were for fitting
 
 
+@pytest.mark.parametrize(("fresh", "kind"), [(False, Learner), (True, Fitted)])
+def test_the_runs_selector_is_not_compared_on_samples_it_was_fitted_on(
+    run: Path, monkeypatch: pytest.MonkeyPatch, fresh: bool, kind: type
+) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(calibrating, "fit_policy", lambda *_, **asked: given.update(asked))
+    opened = Run.open(run)
+    assert opened.policy().name == "selector"
+    asked: dict[str, Any] = {"weights": None, "name": "x", "seed": 0, "fresh": fresh}
+    calibrating.fit_point(opened, opened.bank("heldout"), Wish(cost=1.5), policy="auto", **asked)
+    assert (type(given["also"]), given["also"].name) == (kind, "selector")
+
+
 @pytest.mark.parametrize(("flops", "times"), [((1.0, 4.0, 8.0), 5), ((1.0, 1.0, 1.0), 0)])
 def test_auto_looks_at_a_selector_where_members_differ(
     irene: Irene,
@@ -201,7 +215,9 @@ def test_every_target(
 def test_a_latency_is_of_one_sample_at_a_time(irene: Irene, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def measure_latency(cascade: Cascade, sample: torch.Tensor) -> tuple[Cost, ...]:
         assert len(cascade.predict(sample)) == 1
-        return tuple(replace(cost, ms=ms) for cost, ms in zip(cascade.costs, (50.0, 60.0, 70.0), strict=True))
+        return tuple(
+            replace(cost, ms=ms, ms_batch=1) for cost, ms in zip(cascade.costs, (50.0, 60.0, 70.0), strict=True)
+        )
 
     monkeypatch.setattr("irene.cli.calibrating.measure_latency", measure_latency)
     assert "the nearest possible is 50 ms" in irene("calibrate", run, "--p99", "20ms").mistake

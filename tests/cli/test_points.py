@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from irene.files import write_json
 from irene.run import Run
 
 Irene = Callable[..., Any]
 
 
 def test_none_yet(irene: Irene, run_folder: Path) -> None:
-    assert irene("points", run_folder, "--json").json == {"run": str(run_folder), "points": []}
+    assert irene("points", run_folder, "--json").json == {"run": str(run_folder), "points": [], "unreadable": {}}
     assert "make one with `irene calibrate`" in irene("points", run_folder).out
 
 
@@ -32,6 +33,27 @@ def test_every_point_with_what_was_asked_and_expected(irene: Irene, run_folder: 
     assert "margin for cost 1.40 members" in shown
     assert "confidence for max-drop 5%" in shown
     assert "version 2" in shown
+
+
+def test_points_that_cannot_be_read_are_named_beside_the_others(irene: Irene, run_folder: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    for name in ("gone", "kept", "mine"):
+        irene("calibrate", run, "--cost", "1.5", "--name", name)
+    (run / "points" / "gone.json").unlink()
+    point = json.loads((run / "points" / "mine.json").read_text())
+    point["policy"]["name"] = "gap"  # of one's own, as earlier versions wrote it
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["points"]["mine"]["sha256"] = write_json(run / "points" / "mine.json", point)
+    write_json(run / "run.json", manifest)
+    done = irene("points", run, "--json")
+    assert (done.code, [point["name"] for point in done.json["points"]]) == (0, ["kept"])
+    assert list(done.json["unreadable"]) == ["gone", "mine"]
+    gone, mine = done.err.splitlines()
+    assert gone.startswith("warning: the point gone cannot be read: ")
+    assert mine.startswith("warning: the point mine cannot be read: unknown policy 'gap' (there are: ")
+    assert mine.endswith(" (to delete it: --delete mine)")
+    deleting = irene("points", run, "--delete", "mine", "--delete", "gone", "--json")
+    assert (deleting.code, deleting.json["unreadable"]) == (0, {})
 
 
 def test_nothing_outside_a_run_is_deleted(irene: Irene, run_folder: Path, tmp_path: Path) -> None:

@@ -48,6 +48,20 @@ def test_fractions_are_values_in_two_dimensions() -> None:
     assert encode(np.zeros((4, 2))).classes == ("target0", "target1")
 
 
+def test_one_hot_classes_are_no_values() -> None:
+    hot = np.eye(3)[[0, 1, 2, 0]]
+    with pytest.raises(DataError, match=r"look like one-hot classes, shape \(4, 3\): turn them into class indices"):
+        encode(hot)
+    assert encode(hot, task="regression").train.shape == (4, 3)
+
+
+def test_classes_that_are_known_already_may_lack_samples_in_one_part() -> None:
+    found = encode([0, 0, 2, 2], [1, 2], learnt=False)
+    assert (found.classes, found.train.tolist(), found.test.tolist()) == (("0", "1", "2"), [0, 0, 2, 2], [1, 2])
+    with pytest.raises(DataError, match="test sample 0 has the unknown class '1'"):
+        encode([0, 0, 2, 2], [1, 2])
+
+
 def test_the_task_can_be_said() -> None:
     assert encode([1, 2, 3], task="regression").train.tolist() == [[1], [2], [3]]
     assert encode([1.0, 2.0, 1.0, 2.0], task="classification").classes == ("1", "2")

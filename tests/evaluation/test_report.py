@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from irene.data import Data
 from irene.errors import OptionError, RunError
-from irene.evaluation.evaluate import evaluate
+from irene.evaluation.evaluate import Evaluation, evaluate
 from irene.evaluation.facts import facts, flatten, learning
 from irene.evaluation.report import headline, render_report, write_report
 from irene.evaluation.table_files import written_utility
 from irene.run import Run
+from irene.training.options import LoopOptions
+from irene.training.train import TrainOptions, train
 
 
 def test_everything_is_in_the_report(runs: dict[str, Run], tmp_path: Path) -> None:
@@ -66,6 +69,22 @@ def test_the_headline_compares_with_the_average(runs: dict[str, Run]) -> None:
     assert alone.endswith(f"with {irene.figures['cost']:.2f} of its 3 members a sample.")
 
 
+def judged(one: Evaluation, heldout: float | None, test: float) -> Evaluation:
+    """A run that stops early, with these accuracies."""
+    figures = {} if heldout is None else {"heldout": {"accuracy": heldout, "cost": 1.5}}
+    run = Run(one.run.path, {**one.run.manifest, "figures": figures})
+    return replace(one, run=run, figures={**one.figures, "accuracy": test, "cost": 1.5})
+
+
+def test_the_headline_run_is_not_chosen_on_the_samples_it_is_judged_on(runs: dict[str, Run]) -> None:
+    average, irene = evaluate(runs["average"]), evaluate(runs["irene"])
+    lucky, better = judged(irene, 0.8, 0.95), judged(irene, 0.9, 0.85)
+    said = headline([average, lucky, better], ["average", "lucky", "better"])
+    assert said.startswith("better (of 2 runs that stop early, the best by held-out accuracy) answers 85.0% of")
+    said = headline([average, lucky, judged(irene, None, 0.85)], ["average", "lucky", "better"])
+    assert said.startswith("lucky (of 2 runs that stop early, the best by test accuracy) answers 95.0% of")
+
+
 @pytest.mark.parametrize(
     ("mine", "theirs", "said"),
     [(0.9, 1.0, "10.0% less error than"), (1.0, 0.0, ", more error than"), (0.0, 0.0, "with the error of")],
@@ -111,6 +130,21 @@ def test_runs_of_two_tasks_need_two_reports(runs: dict[str, Run], regression_run
     with pytest.raises(RunError, match="at least one run"):
         write_report([], tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
+
+
+def test_runs_of_two_data_sets_need_two_reports(runs: dict[str, Run], tmp_path: Path) -> None:
+    run = runs["irene"]
+    other = Run(run.path, {**run.manifest, "data": {**run.manifest["data"], "fingerprint": "other"}})
+    for split in ("test", "heldout"):
+        with pytest.raises(RunError, match="not evaluated on the same samples: compare runs of one data set"):
+            write_report([runs["average"], other], tmp_path / "report.html", split=split)
+    assert not list(tmp_path.iterdir())
+
+
+def test_heldout_samples_differ_by_seed(runs: dict[str, Run], blobs: Data, tmp_path: Path) -> None:
+    loop = LoopOptions(epochs=1, batch_size=32)
+    other = train("single", blobs, tmp_path / "other", options=TrainOptions(seed=1, device="cpu"), loop=loop)
+    assert write_report([runs["single"], other], tmp_path / "report.html", split="heldout").exists()
 
 
 def test_facts_tell_how_to_run_it_again(runs: dict[str, Run]) -> None:

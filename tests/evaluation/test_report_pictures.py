@@ -27,6 +27,26 @@ def test_the_frontier_draws_lines_and_dots() -> None:
     assert axes.get_ylabel() == "accuracy"
 
 
+def test_many_runs_have_room() -> None:
+    names = [f"average-t3-s{number}" for number in range(25)]
+    series = [line(f"{name}, stopped by margin", [1.0, 3.0], [0.8, 0.9]) for name in names]
+    answers = {name: ([0.9] * 10, [1.0] * 10) for name in names}
+    colours = ["#123456"] * len(names)
+    for figure in (
+        report_pictures.frontier([*series, *(line(name, [1.3], [0.9]) for name in names)], quality="accuracy"),
+        report_pictures.reliability(answers, colours),
+        report_pictures.predicted_against_true(answers, colours),
+    ):
+        figure.draw_without_rendering()
+        (axes,) = figure.axes
+        legend = figure.legends[0] if figure.legends else axes.get_legend()
+        assert legend is not None
+        shown = legend.get_window_extent()
+        assert shown.y0 >= 0
+        assert shown.x1 <= figure.bbox.x1
+        assert axes.get_window_extent().width > figure.bbox.width / 2
+
+
 @pytest.mark.parametrize("values", [[0.9860, 0.9861], [1.0], [0.0, 0.2], [0.5, 0.99]])
 def test_an_accuracy_axis_holds_its_values_and_ends_at_all(values: list[float]) -> None:
     low, high = report_pictures.accuracy_limits(values)

@@ -19,7 +19,7 @@ from irene import metrics
 from irene.data import Data
 from irene.errors import OptionError, RunError
 from irene.evaluation.evaluate import Evaluation, evaluate
-from irene.evaluation.table import Row, Spread, Table, gain, make_table
+from irene.evaluation.table import Row, Spread, Table, as_dict, gain, make_table
 from irene.evaluation.table_files import as_csv, as_latex, as_markdown, cells, heads, note, write_table
 from irene.fitting import fit_policy
 from irene.run import Run
@@ -77,7 +77,7 @@ def test_a_point_may_have_fewer_members_with_one_seed(seeds: dict[str, list[Run]
     """As where a time to answer in leaves no room for the last member."""
     runs = [Run.open(shutil.copytree(run.path, tmp_path / run.path.name)) for run in seeds["average"][:2]]
     for run, limit in zip(runs, (2.5, 9.0), strict=True):
-        costs = tuple(replace(cost, ms=1.0) for cost in run.costs)
+        costs = tuple(replace(cost, ms=1.0, ms_batch=1) for cost in run.costs)
         run.save_point(fit_policy(replace(run.bank("heldout"), costs=costs), "margin", p99=limit, name="quick"))
     assert [len(run.point("quick").members) for run in runs] == [2, 3]
     row = make_table(runs, points=("quick",)).rows[1]
@@ -351,6 +351,12 @@ def test_what_nobody_measured_is_not_the_best() -> None:
     unknown = replace(table.rows[0], figures={**table.rows[0].figures, "flops": Spread.of([math.nan, 2.5e6])})
     table = replace(table, rows=[unknown, table.rows[1]])
     assert table.best("flops") == {"two|b"}
+
+
+def test_times_of_runs_trained_side_by_side_have_no_best(table: Table) -> None:
+    assert table.best("ms") == set()
+    assert all("ms" not in row["best"] for row in as_dict(table)["rows"])
+    assert "ms are rough, and `irene bench` measures them" in note(table)
 
 
 def test_a_short_time_is_not_written_as_none() -> None:

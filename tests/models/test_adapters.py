@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import pickle
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ from onnx import TensorProto, helper
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
@@ -89,6 +92,15 @@ def test_a_classifier_answers_with_its_own_probabilities() -> None:
     model = LogisticRegression().fit(X, Y)
     prediction = Cascade.from_members([model]).predict(X)
     np.testing.assert_allclose(prediction.probs, model.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("model", [RandomForestClassifier(5, random_state=0), MLPClassifier((4,), max_iter=5)])
+def test_a_classifier_of_several_labels_at_once_is_refused(model: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few steps do not converge
+        model.fit(X, X > 0)
+    with pytest.raises(OptionError, match=r"Classifier tells every label's own probability: members give one class"):
+        Cascade.from_members([model]).predict(X[:2])
 
 
 def test_probabilities_of_zero_become_finite_logits() -> None:
@@ -312,6 +324,25 @@ def test_probabilities_of_an_onnx_file_become_logits(tmp_path: Path) -> None:
     logits = as_member(path)(as_batch(X))
     assert bool(logits.isfinite().all())
     np.testing.assert_allclose(logits.softmax(1), (as_batch(X) * 100).softmax(1), atol=1e-6)
+
+
+def test_a_name_that_only_begins_like_probabilities_means_logits(tmp_path: Path) -> None:
+    path = write_onnx(tmp_path / "model.onnx", np.eye(4), output="probe")
+    np.testing.assert_allclose(as_member(path)(as_batch(X)), as_batch(X))
+
+
+def test_what_is_called_probabilities_and_is_none_is_refused(tmp_path: Path) -> None:
+    path = write_onnx(tmp_path / "model.onnx", np.eye(4), output="probs")
+    with pytest.raises(
+        OptionError, match=r"'probs' is taken for probabilities, and gave values from -.* call an output"
+    ):
+        as_member(path)(as_batch(X))
+
+
+def test_an_onnx_file_can_be_copied(tmp_path: Path) -> None:
+    member = as_member(write_onnx(tmp_path / "model.onnx", np.eye(4), output="probs", before="Softmax"))
+    again = pickle.loads(pickle.dumps(member))
+    assert torch.equal(again(as_batch(X)), member(as_batch(X)))
 
 
 def test_log_probabilities_of_an_onnx_file_are_logits_already(tmp_path: Path) -> None:

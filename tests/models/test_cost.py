@@ -117,3 +117,45 @@ def test_any_callable_has_a_time_but_no_counts() -> None:
 def test_needs_something_to_measure(repeats: int, n: int) -> None:
     with pytest.raises(OptionError, match="at least 1 repeat and 1 sample"):
         measure_cost(lambda x: x, torch.zeros(n, 1), repeats=repeats)
+
+
+class Attentive(nn.Module):
+    """A transformer's layers, on 16 tokens of 64 values."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        self.head = nn.Linear(64, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens: Tensor = self.encoder(x).mean(1)
+        return self.head(tokens)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: type[nn.RNNBase]) -> None:
+        super().__init__()
+        self.layers = kind(64, 32, num_layers=2, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(64, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        steps, _ = self.layers(x)
+        return self.head(steps[:, -1])
+
+
+@pytest.mark.parametrize("layers", [1, 6])
+def test_what_torch_fuses_for_transformers_is_counted(layers: int) -> None:
+    tokens, width = 16, 64
+    projections = 4 * width * width + 2 * width * 128  # of queries, keys, values and the result; then two linear layers
+    by_hand = layers * (2 * tokens * projections + 2 * 2 * tokens * tokens * width) + 2 * width * 5
+    fast = torch.backends.mha.get_fastpath_enabled()
+    assert measure_cost(Attentive(layers), torch.randn(3, tokens, width), repeats=1).flops == by_hand
+    assert torch.backends.mha.get_fastpath_enabled() == fast
+
+
+@pytest.mark.parametrize(("kind", "gates"), [(nn.LSTM, 4), (nn.GRU, 3)])
+def test_recurrent_layers_are_counted(kind: type[nn.RNNBase], gates: int) -> None:
+    matrices = 2 * gates * 32 * ((64 + 32) + (64 + 32))  # two directions; both layers take 64 values
+    by_hand = 2 * 16 * matrices + 2 * 64 * 5
+    assert measure_cost(Recurrent(kind), torch.randn(3, 16, 64), repeats=1).flops == by_hand

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,6 +42,18 @@ def not_a_module(shape: tuple[int, ...]) -> int:
     return 3
 
 
+def without_shape() -> nn.Module:
+    return flat(SHAPE)
+
+
+def failing(shape: tuple[int, ...]) -> nn.Module:
+    raise KeyError("width\nand more")
+
+
+def without_words(shape: tuple[int, ...]) -> nn.Module:
+    raise AssertionError
+
+
 class Namespace:
     flat = staticmethod(flat)
 
@@ -73,6 +87,57 @@ def test_import_path(path: str, function: str) -> None:
 def test_import_path_without_a_factory(path: str, function: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         make(f"{path}:{function}")
+
+
+@pytest.mark.parametrize(
+    ("function", "raised"),
+    [
+        ("without_shape", r"TypeError: without_shape\(\) takes 0 positional arguments but 1 was given"),
+        ("failing", r"KeyError: 'width.*"),
+        ("without_words", "AssertionError"),
+    ],
+)
+def test_what_a_function_raises_is_told_with_its_backbone(path: str, function: str, raised: str) -> None:
+    made = r"its function must make a module from the shape of a sample, \(3, 6, 6\), and raised"
+    with pytest.raises(OptionError, match=rf"^backbone '{path}:{function}': {made} {raised}$"):
+        make(f"{path}:{function}")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty current folder, which is not on Python's path, as for the installed command."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if Path(place).resolve() != tmp_path])
+    modules = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - modules:
+        if name.startswith("my_"):
+            del sys.modules[name]
+
+
+NET = "from torch import nn\n\ndef net(shape):\n    return nn.Sequential(nn.Flatten(), nn.Linear(108, %d))\n"
+
+
+def test_a_module_in_the_current_folder_is_found_after_those_on_the_path(folder: Path) -> None:
+    (folder / "my_net.py").write_text(NET % 5)
+    assert make("my_net:net").head.in_features == 5
+    (folder / "elsewhere").mkdir()
+    (folder / "my_other.py").write_text(NET % 5)
+    (folder / "elsewhere" / "my_other.py").write_text(NET % 6)
+    sys.path.insert(0, str(folder / "elsewhere"))
+    assert make("my_other:net").head.in_features == 6
+
+
+def test_the_current_folder_is_looked_into_only_for_a_module(folder: Path) -> None:
+    make("cnn")
+    assert "" not in sys.path
+
+
+@pytest.mark.parametrize("words", ["import no_such_package", "x = nope", "x ="])
+def test_a_module_that_cannot_be_imported_is_told(folder: Path, words: str) -> None:
+    (folder / "my_broken.py").write_text(words)
+    with pytest.raises(OptionError, match=r"^backbone 'my_broken:net': cannot import 'my_broken' \(\w+Error: .+\): "):
+        make("my_broken:net")
 
 
 @pytest.mark.parametrize("module", ["no_such_module_anywhere", "", ".part", "irene.no_such_part"])

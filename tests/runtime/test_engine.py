@@ -196,6 +196,22 @@ def test_a_member_may_write_into_its_inputs(same: Same, side_by_side: bool) -> N
     same(engine.predict(inputs), cascade.predict(inputs))
 
 
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_members_may_answer_in_the_same_memory(same: Same, side_by_side: bool) -> None:
+    memory = torch.empty(32, 3)
+
+    def member(scale: float, inputs: Tensor) -> Tensor:
+        return torch.mul(inputs[:, :3], scale, out=memory[: len(inputs)])
+
+    inputs = torch.randn(20, 5)
+    cascade = Cascade([partial(member, scale) for scale in (0.5, -3.0, 2.0)], Margin(0.5))
+    options = EngineOptions(largest=32, buckets=(8, 32), side_by_side=side_by_side)
+    engine = Engine(cascade, inputs[:1], options=options)
+    if side_by_side:
+        always_from(engine, 0)
+    same(engine.predict(inputs), cascade.predict(inputs))
+
+
 @pytest.mark.parametrize("engine", [Engine, Stream])
 def test_the_example_stays_as_it_is(engine: type[Engine | Stream]) -> None:
     def member(inputs: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -182,6 +182,22 @@ def test_a_trained_member_keeps_no_gradients(make_loop: MakeLoop, blobs: Data) -
     member = make_member(blobs)
     make_loop().fit("m", member, CLASSES, blobs.train, options(1))
     assert [parameter.grad for parameter in member.parameters()] == [None] * len(list(member.parameters()))
+
+
+def test_the_callers_draws_and_settings_go_on_as_if_nothing_had_been_trained(
+    make_loop: MakeLoop, blobs: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reseeded(seed: int) -> NoReturn:
+        raise AssertionError("generators of GPUs that nothing is trained on belong to the caller")
+
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", reseeded)
+    searches = torch.backends.cudnn.benchmark
+    torch.default_generator.manual_seed(3)
+    wanted = torch.rand(4)
+    torch.default_generator.manual_seed(3)
+    make_loop().fit("m", make_member(blobs), CLASSES, blobs.train, options(2))
+    assert torch.equal(torch.rand(4), wanted)
+    assert torch.backends.cudnn.benchmark == searches
 
 
 def test_the_same_seed_gives_the_same_weights(make_loop: MakeLoop, blobs: Data) -> None:

@@ -25,7 +25,7 @@ def half_fixed(shape: tuple[int, ...]) -> nn.Module:
 def test_what_a_backbone_has_fixed_stays_as_it_is(
     method: str, own: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("irene.models.registry.from_path", lambda path: half_fixed)
+    monkeypatch.setattr("irene.models.registry.from_path", lambda path, shape: half_fixed(shape))
     run = train(
         method,
         "digits",

@@ -14,7 +14,7 @@ from irene.calibration.frontier import Frontier, frontier
 from irene.calibration.wishes import Wish
 from irene.data.evenly import evenly
 from irene.data.fingerprint import tensor_digest
-from irene.errors import CalibrationError
+from irene.errors import CalibrationError, OptionError
 from irene.halting.policy import Policy, Stopper
 from irene.halting.rule import Aggregation
 from irene.halting.trajectory import first_scores
@@ -101,6 +101,12 @@ def _within_latency(
     All members: few samples may go on to those that come too late. As many as fit: none can, so any threshold will do.
     """
     ms_T = cost_vector(bank.costs, "ms")
+    together = max(cost.ms_batch for cost in bank.costs)
+    if together > 1:
+        raise OptionError(
+            f"a latency is that of one sample, and the members' ms are shares of a batch of {together}: give the bank "
+            "`costs=irene.measure_latency(cascade, inputs[:1])`"
+        )
     depths = [bank.steps]
     if isinstance(policy, Policy):  # members in order: the last ones may be left out
         fitting = int((ms_T.cumsum(0) <= asked).sum())

@@ -15,6 +15,7 @@ from irene.halting.rule import Aggregation
 from irene.types import Task, differ_in_size
 
 Weights = bool | None  # None: fitted where members differ in size
+_CONSTANT = 1e-6  # of the largest value: a column of targets that spreads less is one value
 _RIDGE = 0.01  # holds weights near equal where the data say little
 
 
@@ -46,7 +47,10 @@ def fit_weights(answers_NTK: Tensor, targets: Tensor, task: Task) -> tuple[float
         given_NT = given_NT[:, :, 0].clamp_min(torch.finfo(torch.float32).tiny)
     else:
         targets_NK = targets.reshape(len(targets), -1).to(torch.float64)
-        scale_K = targets_NK.std(0, correction=0).clamp_min(1e-12)
+        scale_K = targets_NK.std(0, correction=0)
+        varies_K = scale_K > _CONSTANT * targets_NK.abs().amax(0)
+        scale_K = scale_K.where(varies_K, torch.inf)  # by a value that all samples share, members differ in noise
+        columns = varies_K.sum().clamp_min(1)
         error_NTK = (answers_NTK - targets_NK[:, None]) / scale_K
 
     def objective(free: NDArray[Any]) -> tuple[float, NDArray[Any]]:
@@ -55,7 +59,7 @@ def fit_weights(answers_NTK: Tensor, targets: Tensor, task: Task) -> tuple[float
         if task == "classification":
             loss = -(given_NT @ share_T).log().mean()
         else:
-            loss = torch.einsum("ntk,t->nk", error_NTK, share_T).square().mean()
+            loss = torch.einsum("ntk,t->nk", error_NTK, share_T).square().sum(1).mean() / columns
         loss = loss + _RIDGE * (free_T - free_T.mean()).square().mean()
         (gradient,) = torch.autograd.grad(loss, free_T)
         return loss.item(), gradient.numpy()

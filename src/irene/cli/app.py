@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -36,6 +37,7 @@ from irene.errors import IreneError, first_line
 
 DEBUG = "IRENE_DEBUG"
 USER_MISTAKE, OUR_MISTAKE, INTERRUPTED = 2, 1, 130
+_FULL = (errno.ENOSPC, errno.EDQUOT)  # a disk, or a user's share of it
 # What typer raises for a wrong command line: its own click's error in recent versions, click's in older ones.
 _UsageError = typer.BadParameter.__mro__[1]
 
@@ -103,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(DEBUG):
             traceback.print_exc()
         _give_up_unwritten()
-        return _explain(error)
+        return _explain(error, given)
     if code == INTERRUPTED:
         return _fail("interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
@@ -117,7 +119,7 @@ def _give_up_unwritten() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _explain(error: Exception) -> int:
+def _explain(error: Exception, given: Sequence[str]) -> int:
     if isinstance(error, IreneError):
         return _fail(str(error), USER_MISTAKE)
     if isinstance(error, _UsageError):
@@ -127,7 +129,8 @@ def _explain(error: Exception) -> int:
         return _fail(f"{words} (see {where} --help)", USER_MISTAKE)
     if isinstance(error, OSError) and error.strerror:
         where = "" if error.filename is None else f"{error.filename}: "
-        return _fail(f"{where}{error.strerror}", USER_MISTAKE)
+        remedy = f": {_after_making_room(given)}" if error.errno in _FULL else ""
+        return _fail(f"{where}{error.strerror}{remedy}", USER_MISTAKE)
     kind = type(error).__name__
     # Of torch, on a GPU and on a CPU, and of numpy and Python.
     if kind == "OutOfMemoryError" or "can't allocate memory" in str(error) or isinstance(error, MemoryError):
@@ -136,6 +139,13 @@ def _explain(error: Exception) -> int:
             f"out of memory ({why}): take smaller batches, or fewer or smaller members", USER_MISTAKE, always=True
         )
     return _fail(f"unexpected {kind}: {error} (run again with {DEBUG}=1 to see where)", OUR_MISTAKE, always=True)
+
+
+def _after_making_room(given: Sequence[str]) -> str:
+    """How to go on with a command that a full disk has ended."""
+    if given[:1] == ["train"] and "--resume" not in given:
+        return "make room, then repeat the command with --resume and the --out of the run, to go on"
+    return "make room, then repeat the command"
 
 
 def _fail(message: str, code: int, *, always: bool = False) -> int:

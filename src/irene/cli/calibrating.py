@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from irene.bank import Bank
-from irene.calibration.selection import Fitted
+from irene.calibration.selection import Fitted, Learner
 from irene.calibration.wishes import Wish
 from irene.cli.loading import Reading, load_for
 from irene.devices import pick_device
@@ -20,6 +20,7 @@ from irene.point import OperatingPoint
 from irene.run import Run
 from irene.runtime.bench import noise_for
 from irene.runtime.latency import measure_latency
+from irene.training.afterwards import selector_fitter
 
 
 def bank_for(run: Run, spec: str | None, how: Reading, *, device: str, warn: Callable[[str], None]) -> Bank:
@@ -54,17 +55,17 @@ def timed(run: Run, bank: Bank, device: str) -> Bank:
 def fit_point(
     run: Run, bank: Bank, wish: Wish, *, policy: str, weights: bool | None, name: str, seed: int, fresh: bool
 ) -> OperatingPoint:
-    """Fit a policy for the wish; the run's own selector takes part where it has one.
+    """Fit a policy for the wish; a selector takes part where the run has one.
 
-    On samples that are not `fresh` the selector has been fitted, so promises need one fitted anew on a part of them.
+    On samples that are not `fresh` the run's own was fitted: to promise anything with them, or to be compared on them
+    with other policies, takes one that is fitted anew on a part of them.
     """
     asked: dict[str, Any] = {**asdict(wish), "name": name, "seed": seed}
     trained = run.policy()
-    own = None
-    if isinstance(trained, Selector) and (fresh or not wish.promises):
-        own = Fitted(trained, run.aggregation)
-    if policy != Selector.name or own is None:
-        return fit_policy(bank, policy, weights=weights, also=own, **asked)
-    if weights:
-        raise OptionError("the run's selector was trained with the weights it has: leave --weights out")
-    return fit_policy(bank, own.policy, aggregation=own.aggregation, **asked)
+    own = Fitted(trained, run.aggregation) if isinstance(trained, Selector) else None
+    if policy == Selector.name and own is not None and (fresh or not wish.promises):
+        if weights:
+            raise OptionError("the run's selector was trained with the weights it has: leave --weights out")
+        return fit_policy(bank, own.policy, aggregation=own.aggregation, **asked)
+    also = own if own is None or fresh else Learner(Selector.name, selector_fitter(cost=wish.cost, seed=seed))
+    return fit_policy(bank, policy, weights=weights, also=also, **asked)

@@ -22,6 +22,7 @@ def points(
 ) -> None:
     """List the operating points of a run: what was requested, and the figures expected of each."""
     from irene.cli.point_tables import points_table, summary
+    from irene.errors import IreneError
     from irene.run import Run
 
     with speaking(json) as output:
@@ -29,7 +30,13 @@ def points(
         for name in delete or ():
             run.delete_point(name)
             say(output.console, f"deleted {name}")
-        found = [run.point(name) for name in run.points]
+        found, unreadable = [], {}
+        for name in run.points:
+            try:
+                found.append(run.point(name))
+            except IreneError as error:
+                unreadable[name] = str(error)
+                output.warn(f"the point {name} cannot be read: {error} (to delete it: --delete {name})")
         table = points_table(found, title=f"operating points of {folder}")
-        value = {"run": str(folder), "points": [summary(point) for point in found]}
+        value = {"run": str(folder), "points": [summary(point) for point in found], "unreadable": unreadable}
         output.result(value, lambda screen: screen.print(table))

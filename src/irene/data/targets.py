@@ -50,9 +50,21 @@ def encode_targets(
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
         raise DataError(f"every class or value needs a name of its own, and {twice!r} occurs twice: rename one of them")
+    if task is None and is_one_hot(train):
+        raise DataError(
+            f"the targets look like one-hot classes, shape {train.shape}: turn them into class indices, such as "
+            "argmax(1), or use task regression for values that only look so"
+        )
     if task == "regression" or (task is None and train.dtype.kind == "f"):
         return _values(train, test, classes)
     return _classes(_one_column(train), _one_column(test), classes, learnt)
+
+
+def is_one_hot(targets: Tensor | Array) -> bool:
+    """Whether every row has a single 1, for its class, and zeros: such rows are hardly values to predict."""
+    if targets.ndim != 2 or targets.shape[0] == 0 or targets.shape[1] < 2:
+        return False
+    return bool(((targets == 0) | (targets == 1)).all()) and bool(((targets == 1).sum(1) == 1).all())
 
 
 def _values(train: Array, test: Array, names: Sequence[str] | None) -> Targets:
@@ -80,7 +92,8 @@ def _classes(train: Array, test: Array, names: Sequence[str] | None, learnt: boo
     if names and train.dtype.kind != "U":
         known: Array = np.arange(len(names))  # whole numbers are indices into the given names
     else:
-        known = np.array(sorted(names)) if names else np.unique(train)
+        seen = train if learnt or train.dtype.kind != test.dtype.kind else np.concatenate([train, test])
+        known = np.array(sorted(names)) if names else np.unique(seen)
     parts = [_index(part, known, where) for part, where in ((train, "train"), (test, "test"))]
     if names and train.dtype.kind == "U":
         place = np.array([list(names).index(str(name)) for name in known])

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from irene.bank import Bank, outputs_of, refuse_probabilities
+from irene.bank import Bank, check_logits, outputs_of
 from irene.cascade import Cascade
 from irene.data import Column, Data, Loader, Samples
 from irene.data.classes import align_classes
@@ -21,7 +21,7 @@ def bank_of(
     """Run every member of a cascade on samples; they are read batch by batch where they are not in memory."""
     loader = Loader(samples, batch_size=1024, device=device, shuffle=False, readers=readers)
     outputs = outputs_of(cascade, (batch.inputs for batch in loader.epoch(0)))
-    refuse_probabilities(outputs, cascade.task)
+    check_logits(outputs, cascade.task)
     return Bank(
         task=cascade.task,
         outputs=outputs,

@@ -14,7 +14,7 @@ from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.data import Data, Loader
 from irene.data.evenly import evenly
-from irene.errors import DataError
+from irene.errors import DataError, RunError
 from irene.evaluation.banks import as_run_expects, unseen_samples
 from irene.halting.policy import Stopper
 from irene.run import Run
@@ -123,10 +123,26 @@ def labels(evaluations: Sequence[Evaluation]) -> list[str]:
     return [name if shared[name] == 1 else str(run.path) for name, run in zip(names, runs, strict=True)]
 
 
+def same_data(one: Evaluation, other: Evaluation) -> bool:
+    """Whether two runs are of one data set."""
+    return bool(one.run.manifest["data"]["fingerprint"] == other.run.manifest["data"]["fingerprint"])
+
+
 def same_samples(one: Evaluation, other: Evaluation) -> bool:
     """Whether two runs were evaluated on the very same samples, so that their figures can be compared."""
-    fingerprints = {evaluation.run.manifest["data"]["fingerprint"] for evaluation in (one, other)}
-    return len(fingerprints) == 1 and torch.equal(one.bank.ids, other.bank.ids)
+    return same_data(one, other) and torch.equal(one.bank.ids, other.bank.ids)
+
+
+def check_same_samples(evaluations: Sequence[Evaluation]) -> None:
+    """Refuse runs on different test samples; held-out ones differ by seed, and need only be of one data set."""
+    first = evaluations[0]
+    alike = same_samples if first.split == "test" else same_data
+    for other in evaluations[1:]:
+        if not alike(first, other):
+            raise RunError(
+                f"{first.run.path} and {other.run.path} were not evaluated on the same samples: "
+                "compare runs of one data set"
+            )
 
 
 def reference(evaluations: Sequence[Evaluation], like: Evaluation) -> Evaluation | None:

@@ -24,7 +24,7 @@ from irene.run import Run
 
 
 def write_report(runs: Sequence[Run], path: str | Path, *, split: str = "test") -> Path:
-    """Write one self-contained HTML file about runs of the same task and return its path."""
+    """Write one self-contained HTML file about runs of the same task on the same data and return its path."""
     if not runs:
         raise RunError("a report needs at least one run, got none")
     refuse_twice(runs)
@@ -33,6 +33,7 @@ def write_report(runs: Sequence[Run], path: str | Path, *, split: str = "test") 
         raise RunError("a report is about runs of one task, got classification and regression: make two reports")
     check_writable(Path(path))
     evaluations = [evaluate.evaluate(run, split) for run in runs]
+    evaluate.check_same_samples(evaluations)
     write_atomically(Path(path), render_report(evaluations).encode())
     return Path(path)
 
@@ -54,8 +55,14 @@ def render_report(evaluations: Sequence[Evaluation]) -> str:
 def headline(evaluations: Sequence[Evaluation], names: Sequence[str]) -> str:
     """The one sentence to take home: what the run that stops early gives, and against what."""
     early = [one for one in evaluations if one.stops_early]
-    best = max(early or evaluations, key=_goodness)
+    among = early or evaluations
+    split = _judged_on(evaluations)
+    best = _best(among, split)
     name, cost, steps = names[evaluations.index(best)], best.figures["cost"], best.bank.steps
+    if len(among) > 1:
+        runs = f"{len(among)} runs that stop early" if early else f"{len(among)} runs"
+        quality = "accuracy" if best.bank.task == "classification" else "error"
+        name += f" (of {runs}, the best by {'held-out' if split == 'heldout' else split} {quality})"
     data = best.run.manifest["data"]["data"]
     if best.bank.task == "classification":
         says = f"{name} answers {best.figures['accuracy']:.1%} of the {data} {best.split} samples right"
@@ -66,7 +73,7 @@ def headline(evaluations: Sequence[Evaluation], names: Sequence[str]) -> str:
         return f"{says} with one model."
     says += f" with {cost:.2f} of its {steps} members a sample"
     comparable = [one for one in evaluations if evaluate.same_samples(one, best)]
-    rival = _rival(best, evaluations) or max(comparable, key=_goodness)
+    rival = _rival(best, evaluations) or _best(comparable, split)
     if rival is best:
         return f"{says}."
     whose = "the whole average ensemble" if rival.run.method == "average" else names[evaluations.index(rival)]
@@ -93,10 +100,20 @@ def _against(best: Evaluation, rival: Evaluation) -> str:
     return f"{abs(points):.1f} points {'more' if points > 0 else 'fewer'} than"
 
 
-def _goodness(evaluation: Evaluation) -> tuple[float, float]:
-    """How runs are ranked: by quality, then by cost."""
-    figure = float(evaluation.figures[evaluate.quality_name(evaluation.bank.task)])
-    return figure if evaluation.bank.task == "classification" else -figure, -evaluation.figures["cost"]
+def _judged_on(evaluations: Sequence[Evaluation]) -> str:
+    """The split that runs are chosen by: held-out samples if all have them, as chosen ones do too well on their own."""
+    return "heldout" if all("heldout" in one.run.figures for one in evaluations) else evaluations[0].split
+
+
+def _best(evaluations: Sequence[Evaluation], split: str) -> Evaluation:
+    """The best by its quality on a split, then by its cost there."""
+
+    def goodness(one: Evaluation) -> tuple[float, float]:
+        figures = one.figures if split == one.split else one.run.figures[split]
+        figure = float(figures[evaluate.quality_name(one.bank.task)])
+        return figure if one.bank.task == "classification" else -figure, -figures["cost"]
+
+    return max(evaluations, key=goodness)
 
 
 def _table(page: Page, evaluations: Sequence[Evaluation], names: Sequence[str]) -> None:

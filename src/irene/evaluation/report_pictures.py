@@ -16,6 +16,7 @@ from irene.pictures import COLOURS, INK, WIDTH, logarithmic, panels, styled
 
 BINS = 10
 FEWEST = 5  # samples that a bin needs to say something
+LINE = 0.21  # inches that a line of a legend takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,7 @@ class Series:
 @styled
 def frontier(series: Sequence[Series], *, quality: str) -> Figure:
     """Accuracy (or error) against mean cost: lines sweep the threshold, dots are runs as they were trained."""
-    figure = Figure(figsize=(WIDTH, 4.0))
+    figure = Figure(figsize=(WIDTH, height(4.0, len(series))))
     axes = figure.add_subplot()
     for one in series:
         if len(one.cost) == 1:
@@ -47,6 +48,11 @@ def frontier(series: Sequence[Series], *, quality: str) -> Figure:
         axes.set_ylim(*accuracy_limits([value for one in series for value in one.quality]))
     figure.legend(loc="outside right upper")
     return figure
+
+
+def height(least: float, lines: int) -> float:
+    """The height of a picture, in inches, with room for so many lines of a legend at its side."""
+    return max(least, 0.3 + LINE * lines)
 
 
 def accuracy_limits(values: Sequence[float]) -> tuple[float, float]:
@@ -88,7 +94,7 @@ def reliability(answers: Mapping[str, tuple[ArrayLike, ArrayLike]], colours: Seq
     `answers` holds for each run the confidence of its answers and whether they are right. A dot's area grows
     with the number of samples in its bin.
     """
-    figure = Figure(figsize=(WIDTH, 4.4))
+    figure = Figure(figsize=(WIDTH, height(4.4, len(answers))))
     axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)))
     for (name, (confidence, right)), colour in zip(answers.items(), colours, strict=True):
@@ -120,7 +126,7 @@ def reliability_bins(confidence: ArrayLike, right: ArrayLike) -> tuple[Any, Any,
 @styled
 def predicted_against_true(answers: Mapping[str, tuple[ArrayLike, ArrayLike]], colours: Sequence[str]) -> Figure:
     """Predicted values over true ones: on the diagonal, the prediction is exact."""
-    figure = Figure(figsize=(WIDTH, 4.4))
+    figure = Figure(figsize=(WIDTH, height(4.4, len(answers))))
     axes = figure.add_subplot()
     for (name, (predicted, true)), colour in zip(answers.items(), colours, strict=True):
         axes.scatter(true, predicted, s=14, color=colour, alpha=0.6, lw=0, label=name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Protocol
@@ -12,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from irene.evaluation.jobs import Job, Outcome
+from irene.run_files import reached
 
 _LOOK_SECONDS = 1.0  # how often the progress of running jobs is read
 
@@ -50,7 +50,7 @@ def run_jobs(jobs: Sequence[Job], pool: Pool, console: Console | None = None) ->
                 progress.update(overall, advance=1, note=f"{len(outcomes)} of {len(jobs)}")
                 progress.console.print(escape(_say(job, outcome)), highlight=False)
             for job, task in running.items():
-                progress.update(task, note=escape(_where(job)))
+                progress.update(task, note=escape(reached(job.folder)))
     return outcomes
 
 
@@ -66,12 +66,3 @@ def _say(job: Job, outcome: Outcome) -> str:
     if outcome.status == "unfit":
         return f"{job.name}: left out, {outcome.message}"
     return f"{job.name}: {outcome.status}, {outcome.message}"
-
-
-def _where(job: Job) -> str:
-    """The stage and epoch that a running job has reached, by the last line of its metrics."""
-    try:
-        record = json.loads((job.folder / "metrics.jsonl").read_text().splitlines()[-1])
-        return f"{record['stage']}, epoch {record['epoch'] + 1}"
-    except (OSError, ValueError, KeyError, IndexError, TypeError):
-        return ""  # not there yet, or a line half written

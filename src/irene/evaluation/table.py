@@ -31,6 +31,7 @@ FIGURES: dict[Task, tuple[str, ...]] = {
 # What the files say beyond what is shown: top-5 where there are five classes, AUROC of error detection and so on.
 MORE: dict[Task, tuple[str, ...]] = {"classification": ("top5", "brier", "error_auroc"), "regression": ("mse",)}
 HIGHER_IS_BETTER = frozenset({"accuracy", "r2", "utility"})
+UNRANKED = frozenset({"ms"})  # timed once a run, often while others train beside it: runs differ by chance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,9 @@ class Table:
     rows: list[Row]
 
     def best(self, figure: str) -> set[str]:
-        """The names of the rows that are best in a figure; equal ones are all best."""
+        """The names of the rows that are best in a figure; equal ones are all best, and in ms none is."""
+        if figure in UNRANKED:
+            return set()
         values = {row.name: row.utility if figure == "utility" else row.figures[figure].mean for row in self.rows}
         values = {name: value for name, value in values.items() if not math.isnan(value)}
         choose = max if figure in HIGHER_IS_BETTER else min
@@ -129,13 +132,8 @@ def make_table(runs: Sequence[Run], *, points: Sequence[str] = (), reference: st
         for run in runs
         if point is None or point in run.points
     ]
+    evaluate.check_same_samples(evaluations)
     first = evaluations[0]
-    for other in evaluations[1:]:
-        if not evaluate.same_samples(first, other):
-            raise RunError(
-                f"{first.run.path} and {other.run.path} were not evaluated on the same samples: "
-                "compare runs of one data set"
-            )
     groups = group(evaluations)
     wanted = reference or "average"
     against = next((name for name, ones in groups.items() if wanted in (name, ones[0].run.method)), None)
@@ -185,14 +183,15 @@ def _names(runs: Sequence[Run]) -> list[str]:
     """The method of each run, with the options in which runs of that method differ."""
     names = []
     for run in runs:
-        like = [_settings(other) for other in runs if other.method == run.method]
-        mine = _settings(run)
+        like = [settings(other) for other in runs if other.method == run.method]
+        mine = settings(run)
         differ = [key for key in mine if any(other.get(key) != mine[key] for other in like)]
         names.append(" ".join([run.method, *(f"{key.removeprefix('method.')}={mine[key]}" for key in differ)]))
     return names
 
 
-def _settings(run: Run) -> dict[str, str]:
+def settings(run: Run) -> dict[str, str]:
+    """What decides how its members are trained, but for the method and the seed, as text."""
     backbones = run.manifest["backbones"]
     kinds = backbones if len(set(backbones)) > 1 else backbones[:1]
     known = {"members": str(len(backbones)), "backbones": "+".join(kinds), "heldout": str(_heldout(run))}

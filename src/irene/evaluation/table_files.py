@@ -59,7 +59,7 @@ def note(table: Table) -> str:
     words = f"{table.data}, {table.samples:,} {table.split} samples; "
     over = f"mean and standard deviation over {' or '.join(map(str, seeds))} seeds"
     words += f"{'one seed' if seeds == [1] else over}, the best of a column marked."
-    words += " Members, FLOPs and ms are a sample's."
+    words += " Members, FLOPs and ms are a sample's; ms are rough, and `irene bench` measures them."
     unit = "accuracy in points" if table.task == "classification" else "squared error saved, in % of its"
     words += f" Against {table.reference}: {unit}, with the 95 % interval of a bootstrap over samples."
     if "utility" in table.columns:

@@ -99,6 +99,9 @@ def as_batch(inputs: Tensor | NDArray[Any], float_type: torch.dtype = torch.floa
     return torch.tensor(array, dtype=float_type if array.dtype == np.float64 else None)
 
 
+_ROUNDING = 1e-3  # of probabilities in float32
+
+
 @final
 class HuggingFace(nn.Module):
     """A Hugging Face classifier that takes one batch, such as `pixel_values`, and returns its logits."""
@@ -138,11 +141,22 @@ class Estimator:
         if len(rows) == 0:  # which scikit-learn refuses: one row tells how many outputs there are
             return self(inputs.new_zeros(1, *inputs.shape[1:]))[:0]
         if self.task == "classification":
-            answer = log_probabilities(_float32(self.estimator.predict_proba(rows)))
+            answer = log_probabilities(self._probabilities(rows))
         else:
             values = _float32(self.estimator.predict(rows))
             answer = values[:, None] if values.ndim == 1 else values
         return answer.to(inputs.device)
+
+    def _probabilities(self, rows: NDArray[Any]) -> Tensor:
+        answer = self.estimator.predict_proba(rows)
+        if not isinstance(answer, list):
+            probs = _float32(answer)
+            if not bool(((probs.sum(-1) - 1).abs() > _ROUNDING).any()):  # NaN is a sample that fails
+                return probs
+        raise OptionError(
+            f"the scikit-learn member {type(self.estimator).__name__} tells every label's own probability: members "
+            "give one class a sample, with probabilities that sum to 1; make a cascade for each label"
+        )
 
 
 def _float32(answer: Any) -> Tensor:

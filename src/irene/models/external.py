@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from typing import Any, final
 
@@ -14,6 +15,7 @@ from irene.models.modes import evaluating
 
 Factory = Callable[[tuple[int, ...]], nn.Module]
 """Makes a backbone for samples of one shape."""
+_CURRENT_FOLDER = ""  # on Python's path, where it stands for whichever folder that is at the time
 
 
 @final
@@ -41,8 +43,8 @@ def adapt(module: object, name: str, shape: tuple[int, ...]) -> tuple[nn.Module,
     with torch.no_grad(), evaluating(backbone):
         try:
             found = backbone(torch.zeros(1, *shape))
-        except (RuntimeError, ValueError, TypeError, AssertionError) as error:
-            raise OptionError(f"backbone {name!r} cannot take inputs of shape {shape}: {first_line(error)}") from error
+        except Exception as error:
+            raise OptionError(f"backbone {name!r} cannot take inputs of shape {shape}: {_in_a_line(error)}") from error
     if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != 1:
         got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
         raise OptionError(
@@ -70,17 +72,39 @@ def from_timm(name: str, shape: tuple[int, ...]) -> nn.Module:
     return model
 
 
-def from_path(path: str) -> Factory:
-    """The factory at `module:function`."""
+def from_path(path: str, shape: tuple[int, ...]) -> nn.Module:
+    """What the function at `module:function` makes for samples of this shape.
+
+    The module is looked for on Python's path, and then in the current folder, which a command has not on its path.
+    """
     module_name, _, function_name = path.partition(":")
+    if _CURRENT_FOLDER not in sys.path:
+        sys.path.append(_CURRENT_FOLDER)
     try:
         factory: object = importlib.import_module(module_name)
-    except (ImportError, ValueError, TypeError) as error:  # the last two: an empty or a relative name
+    except Exception as error:  # whatever the user's code raises, and an empty or a relative name
+        missing = "is it, with all it imports, in the current folder or on the Python path?"
+        remedy = missing if isinstance(error, ImportError) else "correct that and try again"
         raise OptionError(
-            f"backbone {path!r}: cannot import {module_name!r} ({error}): is it on the Python path?"
+            f"backbone {path!r}: cannot import {module_name!r} ({_in_a_line(error)}): {remedy}"
         ) from error
     for part in function_name.split("."):
         factory = getattr(factory, part, None)
     if not callable(factory):
         raise OptionError(f"backbone {path!r}: {module_name!r} has no function {function_name!r}")
-    return factory
+    return from_factory(factory, path, shape)
+
+
+def from_factory(factory: Callable[..., nn.Module], name: str, shape: tuple[int, ...]) -> nn.Module:
+    """What the user's own function makes for samples of this shape; `adapt` sees whether that is a module."""
+    try:
+        return factory(shape)
+    except Exception as error:
+        raise OptionError(
+            f"backbone {name!r}: its function must make a module from the shape of a sample, {shape}, and raised "
+            f"{_in_a_line(error)}"
+        ) from error
+
+
+def _in_a_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {first_line(error)}".removesuffix(": ")

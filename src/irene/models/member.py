@@ -80,7 +80,7 @@ def as_logits(answer: Any) -> Tensor:
         return answer
     answer = getattr(answer, "logits", answer)
     if isinstance(answer, np.ndarray):
-        return torch.from_numpy(answer)
+        return torch.from_numpy(np.ascontiguousarray(answer))
     if not isinstance(answer, Tensor):
         raise OptionError(
             "a member must answer with a tensor, an array or an object with logits, got "
@@ -94,6 +94,15 @@ def are_probabilities(outputs: Tensor) -> bool:
     if outputs.numel() == 0 or outputs.shape[-1] < 2 or bool((outputs < 0).any()):
         return False
     return bool(((outputs.sum(-1) - 1).abs() <= 5e-3).all())  # as far as rounding to bfloat16 takes them
+
+
+def refuse_probabilities(number: int, outputs_NHK: Tensor) -> None:
+    """Refuse a member's answers that a softmax would make nearly equal: members answer with logits."""
+    if are_probabilities(outputs_NHK):
+        raise OptionError(
+            f"expected logits, and member {number} gave probabilities, as every row sums to 1: return logits, or the "
+            "logarithm of the probabilities (of an .onnx file: call its output probabilities)"
+        )
 
 
 def as_heads(answer: Any) -> Tensor:

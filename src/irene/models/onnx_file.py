@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, final
 
@@ -20,7 +21,9 @@ _DTYPES: dict[str, Any] = {
     "tensor(int32)": np.int32,
     "tensor(int64)": np.int64,
 }
+_ROUNDING = 5e-3  # of probabilities in half precision
 _FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
+_SPEAKS_OF_PROBABILITIES = re.compile(r"prob(a|s|as|ability|abilities)?(?![a-z])")
 _PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")
 
 
@@ -47,7 +50,7 @@ class OnnxFile:
         self.shape: tuple[int | str | None, ...] = tuple(rest)  # of one sample; a name or None where it may vary
         self.output = _output(path, self.session)
         name = self.output.lower()
-        self.log = log if log is not None else "prob" in name and "log" not in name
+        self.log = log if log is not None else "log" not in name and bool(_SPEAKS_OF_PROBABILITIES.search(name))
 
     @property
     def whole(self) -> bool:
@@ -64,7 +67,17 @@ class OnnxFile:
                 "are not: scale and round them, pixels to 0 to 255"
             )
         answer = torch.from_numpy(self._run(rows.numpy())).to(inputs.device)
-        return log_probabilities(answer) if self.log else answer
+        if not self.log:
+            return answer
+        if bool(((answer < -_ROUNDING) | (answer > 1 + _ROUNDING)).any()):
+            raise OptionError(
+                f"{self.path}: its output {self.output!r} is taken for probabilities, and gave values from "
+                f"{answer.min():g} to {answer.max():g}: call an output of logits `logits`"
+            )
+        return log_probabilities(answer)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.path, self.log)  # a session of ONNX Runtime stays in its process
 
     def _run(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         size = self.batch or max(len(rows), 1)
@@ -76,6 +89,10 @@ class OnnxFile:
             (answer,) = self.session.run([self.output], {self.input: np.ascontiguousarray(padded)})
             parts.append(np.asarray(answer, np.float32)[: len(part)])
         return np.concatenate(parts)
+
+
+def _again(path: Path, log: bool) -> OnnxFile:
+    return OnnxFile(path, log=log)
 
 
 def are_cut(inputs: Tensor, rows: Tensor) -> bool:

@@ -12,7 +12,7 @@ from torch import nn
 
 from irene.errors import OptionError, near
 from irene.models.cnn import SmallCNN
-from irene.models.external import Factory, adapt, from_path, from_timm
+from irene.models.external import Factory, adapt, from_factory, from_path, from_timm
 from irene.models.mlp import MLP
 from irene.models.resnet import resnet18, resnet18_half, thin_resnet
 from irene.models.vgg import vgg8
@@ -79,7 +79,9 @@ def register(name: str, factory: Factory, description: str) -> None:
         )
     if name in _ENTRIES:
         raise OptionError(f"backbone {name!r} exists already: choose another name")
-    _ENTRIES[name] = _Entry(factory=factory, description=description, images=False, widths=False)
+    _ENTRIES[name] = _Entry(
+        factory=partial(from_factory, factory, name), description=description, images=False, widths=False
+    )
 
 
 def make_backbone(name: str, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
@@ -104,7 +106,7 @@ def _make(name: str, shape: tuple[int, ...]) -> nn.Module:
         _need_images(name, shape)
         return from_timm(name.removeprefix("timm/"), shape)
     if ":" in name:
-        return from_path(name)(shape)
+        return from_path(name, shape)
     plain, widths = _with_width(name) or (name, ())
     entry = _ENTRIES.get(plain)
     if entry is None:

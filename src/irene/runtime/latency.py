@@ -46,7 +46,7 @@ def measure_latency(cascade: Cascade, sample: Tensor | NDArray[Any]) -> tuple[Co
             found.append(1000 * seconds_of(partial(depth.predict, sample), sample.device))
     after = [0.0, *(p99_of(torch.tensor(found, dtype=torch.float64)) for found in ms_T)]
     return tuple(
-        replace(cost, ms=max(later - earlier, _LEAST_MS))
+        replace(cost, ms=max(later - earlier, _LEAST_MS), ms_batch=1)
         for cost, (earlier, later) in zip(cascade.costs, pairwise(after), strict=True)
     )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from irene.devices import fastest_kernels
 
 _WARM_UP = 2
 
@@ -50,7 +51,7 @@ class Recorder:
             return Program(function)
         with torch.cuda.device(self.device):
             self._aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._aside), _fastest_kernels():
+            with torch.cuda.stream(self._aside), fastest_kernels():
                 for _ in range(_WARM_UP):
                     function()
             torch.cuda.current_stream().wait_stream(self._aside)
@@ -65,7 +66,7 @@ class Recorder:
     def together(self, first: Callable[[], Tensor], second: Callable[[], Tensor]) -> list[Tensor]:
         """The answers of two functions that do not depend on each other: on a GPU their kernels run side by side."""
         if self._beside is None:
-            return [first(), second()]
+            return [first().clone(), second()]  # members may answer in the same memory
         here = torch.cuda.current_stream(self.device)
         self._beside.wait_stream(here)
         with torch.cuda.stream(self._beside):
@@ -73,17 +74,6 @@ class Recorder:
         answer = first()
         here.wait_stream(self._beside)
         return [answer, beside]
-
-
-@contextmanager
-def _fastest_kernels() -> Iterator[None]:
-    """Try which kernels are the fastest: it pays where sizes are few and never change."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
 
 
 class Mark:

@@ -16,6 +16,7 @@ from torch.nn.utils import clip_grad_norm_, convert_conv2d_weight_memory_format,
 
 from irene.data.loader import Batch, Loader
 from irene.data.samples import Augment, Samples
+from irene.devices import fastest_kernels
 from irene.errors import TrainingError
 from irene.training.checkpoint import Checkpoints
 from irene.training.distributed import World
@@ -90,7 +91,8 @@ class Loop:
                 readers=self.readers,
             )
             devices = [self.device] if self.device.type == "cuda" else []
-            with torch.random.fork_rng(devices):  # the caller's draws go on as if nothing had been trained
+            # The caller's draws go on as if nothing had been trained.
+            with torch.random.fork_rng(devices), fastest_kernels():  # sizes are fixed
                 self._train(stage, model.to(self.device), objective, loader, options)
             parts.zero_grad()  # gradients would take as much memory as the weights, for as long as the member is kept
             if self.world.leads:
@@ -109,7 +111,7 @@ class Loop:
         with self.recorder.stage(stage, options.epochs, first) as record:
             for epoch in range(first, options.epochs):
                 started = time.monotonic()
-                torch.manual_seed(derive_seed(self.seed, stage, epoch, "draws"))
+                self._draw_anew(derive_seed(self.seed, stage, epoch, "draws"))
                 model.eval()
                 objective.begin_epoch(model, epoch)
                 model.train()
@@ -134,6 +136,13 @@ class Loop:
                     if time.monotonic() - saved >= self.checkpoint_seconds and epoch + 1 < options.epochs:
                         self.checkpoints.save(stage, good)
                         saved = time.monotonic()
+
+    def _draw_anew(self, seed: int) -> None:
+        """Seed what is drawn from here: on the CPU and on the device, and on no other one, which are the caller's."""
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            with torch.cuda.device(self.device):
+                torch.cuda.manual_seed(seed)
 
     def _take(self, stage: str, model: nn.Module) -> None:
         model.load_state_dict(self.taken[stage].model.state_dict())
@@ -169,7 +178,6 @@ class Stepper:
         self.world = world
         self.batch_size = batch_size  # of all processes together
         if device.type == "cuda":
-            torch.backends.cudnn.benchmark = True  # shapes are fixed, so the search for fast kernels pays
             convert_conv2d_weight_memory_format(model, torch.channels_last)
         self.forward = torch.compile(model, dynamic=False) if options.compile else model
         self.parts: list[tuple[nn.Module, OptimizerOptions]] = [(model, options.optimizer)]

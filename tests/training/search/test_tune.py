@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from torch import nn
 
 from irene.calibration.frontier import frontier
@@ -32,9 +34,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("irene.training.methods.irene.fit_selector", partial(fit_selector, epochs=2))
 
 
-def search(data: Data, out: Path, trials: int, **more: Any) -> Tuned:
+def search(data: Data, out: Path, trials: int, console: Console | None = None, **more: Any) -> Tuned:
     options = TuneOptions(trials=trials, validation=60, **more)
-    return tune(data, out, options=options, train=TRAIN, loop=LOOP, own=IreneOptions(cost=1.4))
+    return tune(data, out, options=options, train=TRAIN, loop=LOOP, own=IreneOptions(cost=1.4), console=console)
 
 
 def trials(data: Data, out: Path) -> list[Any]:
@@ -144,9 +146,12 @@ def test_trials_that_diverge_do_not_end_the_search(
         raise TrainingError("the loss became nan")
 
     monkeypatch.setattr(trial, "train", diverge)
+    said = io.StringIO()
     with pytest.raises(TrainingError, match="no trial was trained to its end"):
-        search(blobs, tmp_path, 2)
+        search(blobs, tmp_path, 2, Console(file=said))
     assert states(blobs, tmp_path) == ["FAIL", "FAIL"]
+    lines = said.getvalue().splitlines()
+    assert [line.partition(" with ")[0] for line in lines] == [f"trial {n}: fail (the loss became nan)" for n in (0, 1)]
 
 
 def test_a_mistake_does_not_bind_the_search(blobs: Data, tmp_path: Path) -> None:
@@ -157,8 +162,10 @@ def test_a_mistake_does_not_bind_the_search(blobs: Data, tmp_path: Path) -> None
 
 
 def test_side_by_side_in_one_study(blobs: Data, tmp_path: Path) -> None:
-    tuned = search(blobs, tmp_path, 3, workers=2)
+    said = io.StringIO()
+    tuned = search(blobs, tmp_path, 3, Console(file=said), workers=2)
     assert sum(tuned.trials.values()) == 3
+    assert sorted(line.split(":")[0] for line in said.getvalue().splitlines()) == ["trial 0", "trial 1", "trial 2"]
     assert Run.open(tuned.run).finished
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from irene.errors import RunError
 from irene.evaluation.evaluate import quality_name
 from irene.evaluation.experiment import Variant
-from irene.evaluation.studies.study import Findings, Own, Study
+from irene.evaluation.studies.study import Findings, Own, Study, check_alike
 from irene.evaluation.table import Row, make_table
 from irene.pictures import COLOURS, INK, WIDTH, styled
 from irene.run import Run
@@ -49,6 +49,7 @@ def measure(runs: Sequence[Run]) -> Findings:
     whole = [run for run in wanted if run.method == "irene" and not _left_out(run)]
     if not whole:
         raise RunError("an ablation needs runs of irene with all its parts, and runs --without some of them")
+    check_alike(wanted, but=("method.without",))
     names = {str(run.path): _name(run) for run in wanted}
     # The first run of irene names the row that others are compared with: one with all its parts.
     table = make_table(sorted(wanted, key=lambda run: bool(_left_out(run))), reference="irene")

@@ -18,10 +18,10 @@ from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
-from irene.evaluation.evaluate import Evaluation
+from irene.evaluation.evaluate import Evaluation, check_same_samples
 from irene.evaluation.experiment import Variant
 from irene.evaluation.studies.members import prefix_quality
-from irene.evaluation.studies.study import Findings, Own, Study, about, of_method
+from irene.evaluation.studies.study import Findings, Own, Study, about, check_alike, of_method
 from irene.halting.policy import Stopper
 from irene.halting.rule import Aggregation
 from irene.pictures import COLOURS, INK, WIDTH, styled
@@ -58,6 +58,8 @@ def variants(members: int, own: Own) -> list[Variant]:
 def measure(runs: Sequence[Run]) -> Findings:
     """Quality at each mean cost that is asked for, with bootstrap intervals, and the gain on the plainest policy."""
     averages, irenes = (of_method(runs, method) for method in ("average", "irene"))
+    check_same_samples([*averages, *irenes])
+    check_alike([one.run for one in (*averages, *irenes)])
     task = averages[0].bank.task
     steps = averages[0].bank.steps
     asked = (1 + (steps - 1) * torch.linspace(0, 1, LEVELS, dtype=torch.float64).square()).tolist()

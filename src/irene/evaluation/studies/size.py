@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -13,10 +14,9 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from irene import metrics
 from irene.bank import Bank
 from irene.errors import RunError
-from irene.evaluation import evaluate
-from irene.evaluation.evaluate import Evaluation
+from irene.evaluation.evaluate import Evaluation, check_same_samples
 from irene.evaluation.experiment import Variant
-from irene.evaluation.studies.study import Findings, Own, Study, about, of_method
+from irene.evaluation.studies.study import Findings, Own, Study, about, check_alike, of_method
 from irene.evaluation.table import Spread
 from irene.evaluation.utility import REFERENCE_MEMBERS, prefix_accuracy
 from irene.halting.policies import Confidence
@@ -56,6 +56,10 @@ def check(task: Task, members: int) -> None:
 def measure(runs: Sequence[Run]) -> Findings:
     """Accuracy, cost and utility of each method at each size, over seeds."""
     averages = of_method(runs, "average")
+    others = {method: _of(runs, method) for method in METHODS if method not in ("average", "woc")}
+    everything = [*averages, *chain.from_iterable(others.values())]
+    check_same_samples(everything)
+    check_alike([one.run for one in everything], but=("members",))
     check(averages[0].bank.task, min(one.bank.steps for one in averages))
     single, average = (
         Spread.of(prefix_accuracy(one, count) for one in averages).mean for count in (1, REFERENCE_MEMBERS)
@@ -63,15 +67,21 @@ def measure(runs: Sequence[Run]) -> Findings:
     found: dict[str, list[dict[str, Any]]] = {}
     for method in METHODS:
         sizes: dict[int, list[Point]] = {}
-        for one in averages if method == "woc" else _of(runs, method):
+        for one in others.get(method, averages):
             for count, point in _points(one, method):
                 sizes.setdefault(count, []).append(point)
         found[method] = [_figures(count, sizes[count], single, average) for count in sorted(sizes)]
-    return {**about(averages), "single": single, "average": average, "methods": found}
+    return {**about(everything), "single": single, "average": average, "methods": found}
 
 
 def _of(runs: Sequence[Run], method: str) -> list[Evaluation]:
-    return [evaluate.evaluate(run) for run in runs if run.method == method]
+    """The runs of a method, those with as many members of one kind; of nested ones the largest of each seed."""
+    by_count: dict[int, list[Run]] = {}
+    for run in runs:
+        if run.method == method:
+            by_count.setdefault(len(run.manifest["backbones"]), []).append(run)
+    found = [one for count in sorted(by_count) for one in of_method(by_count[count], method)]
+    return list({one.seed: one for one in found}.values()) if method in NESTED else found
 
 
 def _points(one: Evaluation, method: str) -> Iterable[tuple[int, Point]]:
@@ -113,7 +123,7 @@ def draw(found: Findings) -> Figure:
         if points:
             _draw_method(left, right, method, points, COLOURS[index], aside=0.06 * (index - 2))
     left.axhline(found["single"], color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)), label="one model")
-    left.set_ylabel("accuracy, ± deviation over seeds" if len(found["runs"]) > 1 else "accuracy")
+    left.set_ylabel("accuracy, ± deviation over seeds" if _has_spread(found) else "accuracy")
     left.yaxis.set_major_formatter(PercentFormatter(1.0))
     right.axhline(1, color=INK, lw=0.8, alpha=0.5, ls=(0, (4, 3)))
     right.set_ylabel(f"utility, log scale from {LEAST:g} or less")
@@ -123,6 +133,10 @@ def draw(found: Findings) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.legend(*left.get_legend_handles_labels(), loc="outside right upper")
     return figure
+
+
+def _has_spread(found: Findings) -> bool:
+    return any(point["accuracy"]["spread"] is not None for points in found["methods"].values() for point in points)
 
 
 def _draw_method(

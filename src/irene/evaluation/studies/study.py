@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from irene.errors import RunError
 from irene.evaluation import evaluate
 from irene.evaluation.evaluate import Evaluation
 from irene.evaluation.experiment import Variant
-from irene.evaluation.table import group
+from irene.evaluation.table import group, settings
 from irene.files import as_json, write_atomically, write_json
 from irene.pictures import rendered
 from irene.run import Run
@@ -57,13 +57,38 @@ def of_method(runs: Sequence[Run], method: str) -> list[Evaluation]:
     if not found:
         there = ", ".join(dict.fromkeys(run.method for run in runs)) or "none"
         raise RunError(f"this study needs a run of {method}, got runs of: {there}")
-    for other in found[1:]:
-        if not evaluate.same_samples(found[0], other):
-            raise RunError(f"{found[0].run.path} and {other.run.path} were not evaluated on the same samples")
+    evaluate.check_same_samples(found)
     kinds = group(found)
     if len(kinds) > 1:
         raise RunError(f"this study needs runs of {method} of one kind, got: {', '.join(kinds)}")
     return found
+
+
+def check_alike(runs: Sequence[Run], *, but: Collection[str] = ()) -> None:
+    """Refuse runs that were trained in different ways.
+
+    They may differ in their seed, in their method with its own options, and in the settings that `but` names. Of other
+    numbers of members, the first ones are of the same backbones. What only one of two runs records is not compared.
+    """
+    of_method: dict[str, Run] = {}
+    for run in runs:
+        for other in (runs[0], of_method.setdefault(run.method, run)):
+            differ = _differences(other, run, but)
+            if differ:
+                raise RunError(
+                    f"{other.path} and {run.path} differ in {', '.join(differ)}: this study needs runs trained alike"
+                )
+
+
+def _differences(one: Run, other: Run, but: Collection[str]) -> list[str]:
+    shared = min(len(run.manifest["backbones"]) for run in (one, other))
+    mine, theirs = (settings(run) | {"backbones": "+".join(run.manifest["backbones"][:shared])} for run in (one, other))
+    return [
+        f"{key.removeprefix('method.')} ({mine[key]} and {theirs[key]})"
+        for key in mine
+        if key in theirs and key not in but and mine[key] != theirs[key]
+        if one.method == other.method or not key.startswith("method.")
+    ]
 
 
 def about(evaluations: Sequence[Evaluation]) -> Findings:

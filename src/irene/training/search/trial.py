@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from rich.console import Console
 from torch import Tensor, nn
 
 from irene.bank import Bank, collect
@@ -29,7 +28,7 @@ from irene.run import Run
 from irene.training.loop import TakenStage, derive_seed
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
-from irene.training.search.trials import describe, keep_best, load_optuna, trial_folder
+from irene.training.search.trials import DIVERGED, keep_best, load_optuna, trial_folder
 from irene.training.train import TrainOptions, train
 
 if TYPE_CHECKING:
@@ -114,29 +113,31 @@ class Search:
         """Train a run with the trial's hyper-parameters; its quality at the cost asked for on unseen samples."""
         folder = trial_folder(self.out, trial)
         own = with_parameters(self.own, suggest(trial))
-        run = train(
-            "irene",
-            self.data,
-            folder,
-            options=self.train,
-            loop=self.loop,
-            method_options=own,
-            resume=folder.exists(),
-            taken=self.first,
-            watch=_Watch(self, trial),
-        )
+        try:
+            run = train(
+                "irene",
+                self.data,
+                folder,
+                options=self.train,
+                loop=self.loop,
+                method_options=own,
+                resume=folder.exists(),
+                taken=self.first,
+                watch=_Watch(self, trial),
+            )
+        except TrainingError as error:
+            trial.set_user_attr(DIVERGED, str(error))
+            raise
         value_N = judge(run.bank("test"), run, own)
         trial.set_user_attr("run", str(folder.relative_to(self.out)))
         trial.set_user_attr("standard_error", float(value_N.std(correction=0)) / len(value_N) ** 0.5)
         return float(value_N.mean())
 
-    def work(self, trials: int, worker: int = 0, console: Console | None = None) -> None:
+    def work(self, trials: int, worker: int = 0) -> None:
         """Do some trials; runs that are not the best are removed."""
 
         def after(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
             keep_best(study, self.out, trial)
-            if console is not None:
-                console.print(describe(trial), markup=False, highlight=False, soft_wrap=True)
 
         self.study(worker).optimize(self.objective, n_trials=trials, callbacks=[after], catch=(TrainingError,))
 

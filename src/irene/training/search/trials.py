@@ -11,6 +11,8 @@ from irene.errors import import_extra
 if TYPE_CHECKING:
     import optuna
 
+DIVERGED = "diverged"  # the attribute of a trial whose training could not go on, with the reason
+
 
 def load_optuna() -> Any:
     """Optuna, with its own messages switched off."""
@@ -41,9 +43,16 @@ def keep_best(study: optuna.Study, out: Path, ended: optuna.trial.FrozenTrial) -
             shutil.rmtree(trial_folder(out, trial), ignore_errors=True)
 
 
+def has_ended(trial: optuna.trial.FrozenTrial) -> bool:
+    """Whether a trial came to an end of its own, and was not interrupted or ended with the whole search."""
+    states = load_optuna().trial.TrialState
+    return trial.state in (states.COMPLETE, states.PRUNED) or DIVERGED in trial.user_attrs
+
+
 def describe(trial: optuna.trial.FrozenTrial) -> str:
     """One line about a trial that has ended."""
     values = ", ".join(f"{name}={value:.3g}" for name, value in trial.params.items())
     state = trial.state.name.lower()
     ended = f"{trial.value:.4f}" if state == "complete" else state
-    return f"trial {trial.number}: {ended} with {values}"
+    why = f" ({trial.user_attrs[DIVERGED]})" if DIVERGED in trial.user_attrs else ""
+    return f"trial {trial.number}: {ended}{why} with {values}"

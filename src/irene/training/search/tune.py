@@ -23,6 +23,7 @@ from irene.run_manifest import first_difference
 from irene.training.methods.irene import IreneOptions
 from irene.training.options import LoopOptions
 from irene.training.search.importance import importance
+from irene.training.search.progress import watched
 from irene.training.search.trial import Search, TuneOptions, search_for
 from irene.training.search.trials import completed, load_optuna, trial_folder
 from irene.training.train import TrainOptions
@@ -64,11 +65,11 @@ def tune(
     search.out.mkdir(parents=True, exist_ok=True)
     with _alone(search.out):
         left = take_up(search)
-        workers = min(search.options.workers, left)
-        if workers > 1:
-            _side_by_side(search, left, workers, console)
+        if left and console is not None:
+            with watched(search.study(), search.out, left, console):
+                _work_off(search, left)
         elif left:
-            search.work(left, console=console)
+            _work_off(search, left)
         return _result(search)
 
 
@@ -135,12 +136,20 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _side_by_side(search: Search, trials: int, workers: int, console: Console | None) -> None:
+def _work_off(search: Search, trials: int) -> None:
+    """Do the trials, here or in processes side by side."""
+    workers = min(search.options.workers, trials)
+    if workers > 1:
+        _side_by_side(search, trials, workers)
+    else:
+        search.work(trials)
+
+
+def _side_by_side(search: Search, trials: int, workers: int) -> None:
     """Share the trials among processes that write to one study."""
-    speak = console is not None and not console.quiet
     with closing(Workers(_work, workers, lost=_lost, threads=max(1, cores() // workers))) as pool:
         for worker in range(workers):
-            pool.start((search, trials // workers + (worker < trials % workers), worker, speak))
+            pool.start((search, trials // workers + (worker < trials % workers), worker))
         ended = 0
         while ended < workers:
             for _, error in pool.wait():
@@ -149,11 +158,11 @@ def _side_by_side(search: Search, trials: int, workers: int, console: Console | 
                 ended += 1
 
 
-def _work(share: tuple[Search, int, int, bool]) -> Exception | None:
-    """Do some trials as the worker of this number, and tell of them or not; the error that ended them, if one did."""
-    search, trials, worker, speak = share
+def _work(share: tuple[Search, int, int]) -> Exception | None:
+    """Do some trials as the worker of this number; the error that ended them, if one did."""
+    search, trials, worker = share
     try:
-        search.work(trials, worker, Console(stderr=True) if speak else None)
+        search.work(trials, worker)
     except Exception as error:
         return error
     return None

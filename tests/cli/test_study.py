@@ -60,6 +60,20 @@ def test_a_study_that_cannot_be_is_refused_before_training(
     assert not list(workplace.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("pareto", "--members", 1), "got 1 member: give two or more"),
+        (("ablation", "--set", "irene.without=rank"), "one part after the other, got without=rank"),
+    ],
+)
+def test_a_study_of_nothing_is_refused_before_training(
+    irene: Irene, workplace: Path, asked: tuple[object, ...], words: str
+) -> None:
+    assert words in irene("study", *asked, "--data", "digits", "--seeds", 1, "--epochs", 1, "--device", "cpu").mistake
+    assert not list(workplace.iterdir())
+
+
 def test_runs_and_training_exclude_each_other(irene: Irene, run_folder: Path) -> None:
     for flag, value in (("--workers", 2), ("--members", 3), ("--heldout", 0.2)):
         assert f"{flag} is for training" in irene("study", "curves", run_folder, flag, value).mistake

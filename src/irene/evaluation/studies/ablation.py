@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from irene.errors import RunError
+from irene.errors import OptionError, RunError
 from irene.evaluation.evaluate import quality_name
 from irene.evaluation.experiment import Variant
 from irene.evaluation.studies.study import Findings, Own, Study, check_alike
@@ -30,6 +30,10 @@ PARTS: dict[Part, str] = {
 
 def variants(members: int, own: Own) -> list[Variant]:
     options: IreneOptions = own.get("irene", IreneOptions())
+    if options.without:
+        raise OptionError(
+            f"an ablation leaves out one part after the other, got without={','.join(options.without)}: leave that away"
+        )
     ablated = [
         Variant(
             method="irene",

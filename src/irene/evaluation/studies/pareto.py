@@ -18,6 +18,7 @@ from irene.bank import Bank
 from irene.calibration.frontier import frontier
 from irene.calibration.selection import fit_named
 from irene.calibration.weights import fit_aggregation
+from irene.errors import RunError
 from irene.evaluation.evaluate import Evaluation, check_same_samples
 from irene.evaluation.experiment import Variant
 from irene.evaluation.studies.members import prefix_quality
@@ -55,6 +56,12 @@ def variants(members: int, own: Own) -> list[Variant]:
     return [Variant(method=name, members=members, own=own.get(name)) for name in ("average", "irene")]
 
 
+def check(task: Task, members: int) -> None:
+    """Refuse what has one cost only."""
+    if members < 2:
+        raise RunError(f"costs differ where members may be left out, got {members} member: give two or more")
+
+
 def measure(runs: Sequence[Run]) -> Findings:
     """Quality at each mean cost that is asked for, with bootstrap intervals, and the gain on the plainest policy."""
     averages, irenes = (of_method(runs, method) for method in ("average", "irene"))
@@ -62,6 +69,7 @@ def measure(runs: Sequence[Run]) -> Findings:
     check_alike([one.run for one in (*averages, *irenes)])
     task = averages[0].bank.task
     steps = averages[0].bank.steps
+    check(task, steps)
     asked = (1 + (steps - 1) * torch.linspace(0, 1, LEVELS, dtype=torch.float64).square()).tolist()
     curves = {IRENE: _curve(irenes, asked, lambda run, heldout: (run.policy(), run.aggregation))}
     for name, (policy, temperature) in POLICIES[task].items():
@@ -193,4 +201,5 @@ STUDY = Study(
     variants=variants,
     measure=measure,
     draw=draw,
+    check=check,
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -16,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from irene.cascade import Cascade
-from irene.errors import DataError
+from irene.errors import DataError, OptionError
 from irene.estimators import LEAST_HELDOUT, IreneClassifier, IreneRegressor
 from irene.halting.policies import Never
 from irene.halting.selector import Selector
@@ -48,6 +49,22 @@ def quick(**options: Any) -> IreneClassifier:
 @pytest.fixture(scope="module")
 def fitted() -> IreneClassifier:
     return quick().fit(*points())
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was() -> None:
+    X, y = points()
+    model = quick(epochs=1).fit(X, y)
+    wanted = model.predict(X)
+    model.set_params(cost=9)
+    with pytest.raises(OptionError, match="cost"):
+        model.fit(X[:, :3], np.where(y == "ant", "x", "y"))
+    assert np.array_equal(model.predict(X), wanted)
+    assert model.cost == 9
+    fresh = quick(cost=9)
+    with pytest.raises(OptionError, match="cost"):
+        fresh.fit(X, y)
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
 
 
 def test_parameters_may_be_numpys_as_a_search_draws_them() -> None:

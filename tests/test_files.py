@@ -44,6 +44,12 @@ def test_a_failure_leaves_the_old_content_and_no_other_file(
     assert [item.name for item in tmp_path.iterdir()] == ["file.json"]
 
 
+@pytest.mark.parametrize("name", ["n" * 255, "ü" * 127])
+def test_a_name_may_be_as_long_as_names_can_be(tmp_path: Path, name: str) -> None:
+    files.write_atomically(tmp_path / name, b"content")
+    assert [item.name for item in tmp_path.iterdir()] == [name]
+
+
 def test_an_interrupt_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     files.write_atomically(path, b"old")

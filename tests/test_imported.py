@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from irene.bank import Bank
 from irene.data import Data
 from irene.errors import DataError, OptionError, RunError
+from irene.evaluation.banks import unseen_samples
 from irene.files import locked
 from irene.imported import IMPORTED, import_members, import_outputs
 from irene.run import Run
@@ -127,3 +128,37 @@ def test_outputs_join_what_others_have_written_meanwhile(
     assert free == [False]
     assert set(opened(path).manifest["banks"]) == {"heldout", "test"}
     assert not (path / "lock").exists()
+
+
+def test_a_share_to_hold_out_may_be_of_any_type(make_bank: Callable[..., Bank], tmp_path: Path) -> None:
+    run = import_outputs(make_bank(60), tmp_path / "run", name="elsewhere", heldout=np.float32(0.5))
+    assert run.manifest["data"]["sizes"] == {"heldout": 30, "test": 30}
+
+
+def test_a_further_split_has_the_labels_of_the_first(make_bank: Callable[..., Bank], tmp_path: Path) -> None:
+    names = [f"kind {number}" for number in range(make_bank(60).outputs.shape[3])]
+    import_outputs(make_bank(60), tmp_path / "run", name="elsewhere", labels=names, split="heldout")
+    further = make_bank(60, seed=1)
+    with pytest.raises(RunError, match=r"its outputs are of kind 0, kind 1, .* got the labels .*: leave them out"):
+        import_outputs(further, tmp_path / "run", name="elsewhere", labels=names[::-1], split="test")
+    run = import_outputs(further, tmp_path / "run", name="elsewhere", split="test")
+    assert run.manifest["data"]["classes"] == names
+
+
+def test_a_folder_that_is_there_is_refused_before_members_run(
+    blobs: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_model(tmp_path / "one.onnx", np.ones((5, 3)))
+    monkeypatch.setattr("irene.imported.bank_of", None)
+    with pytest.raises(RunError, match="exists already"):
+        import_members([path], tmp_path, data=blobs)
+
+
+def test_test_samples_that_are_held_out_are_not_tested_on(blobs: Data, tmp_path: Path) -> None:
+    path = write_model(tmp_path / "one.onnx", np.random.default_rng(0).normal(size=(5, 3)))
+    run = import_members([path], tmp_path / "run", data=blobs, unseen="test")
+    split, (samples,) = unseen_samples(run, blobs)
+    assert (split, samples.ids.tolist()) == ("test", run.bank("test").ids.tolist())
+    assert len(run.bank("heldout")) + len(samples) == len(blobs.test)
+    seen = import_members([path], tmp_path / "all", data=blobs)
+    assert unseen_samples(seen, blobs)[1] == (blobs.test,)

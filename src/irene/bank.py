@@ -16,7 +16,7 @@ from torch import Tensor
 from irene.bank_files import read_outputs
 from irene.cascade import Cascade, MemberLike
 from irene.data.loader import Batch
-from irene.data.targets import is_one_hot
+from irene.data.targets import is_one_hot, too_coarse
 from irene.errors import DataError, OptionError
 from irene.halting.policies import Never
 from irene.halting.policy import Stopper
@@ -26,8 +26,6 @@ from irene.models.adapters import as_batch, float_type_for
 from irene.models.member import as_heads, refuse_probabilities
 from irene.tensor_files import read_with_header, write_with_header
 from irene.types import Cost, Prediction, Task, check_costs, check_task_name, check_width
-
-_COARSE = 0.01  # of the spread of targets: the steps of float32 in which they are kept still tell them apart
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -240,7 +238,8 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
             )
         if not bool(values_NK.isfinite().all()):
             raise OptionError("targets must be finite numbers, got NaN or infinity: leave such samples out")
-        _check_steps(targets.reshape(values_NK.shape).to(torch.float64))
+        if words := too_coarse(targets):
+            raise OptionError(words)
         return values_NK
     check_width(width, task)
     if is_one_hot(targets):
@@ -262,22 +261,6 @@ def _as_targets(targets: Tensor, width: int, task: Task) -> Tensor:
             f"class indices must be from 0 to {width - 1}, got {int(targets.min())} to {int(targets.max())}"
         )
     return targets
-
-
-def _check_steps(values_NK: Tensor) -> None:
-    """Refuse values whose differences float32, in which all answers are kept, cannot tell apart."""
-    if len(values_NK) < 2:
-        return
-    spread_K = values_NK.std(0)
-    step_K = torch.finfo(torch.float32).eps * values_NK.abs().amax(0)
-    coarse_K = (spread_K > 0) & (step_K > _COARSE * spread_K)
-    if bool(coarse_K.any()):
-        k = int(coarse_K.nonzero()[0])
-        raise OptionError(
-            f"targets near {float(values_NK[:, k].abs().amax()):g} differ by {float(spread_K[k]):.3g}, and float32, in "
-            f"which answers are kept, has steps of {float(step_K[k]):.3g} there: subtract a constant, such as the mean "
-            "of the training targets, from targets and answers"
-        )
 
 
 def mix(outputs_NTHK: Tensor, gates_NT: Tensor, task: Task) -> Prediction:

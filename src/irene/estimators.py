@@ -6,7 +6,8 @@ import copy
 import dataclasses
 import threading
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from numbers import Integral
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -110,6 +111,16 @@ class _Ensemble(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         self.notes_: list[str] = run.manifest["notes"]
         self.input_shape_ = data.shape
 
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Fitted anew or, if that fails, as before: what one fit has learned goes with nothing of another."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
+
     def _seed(self) -> int:
         random = check_random_state(self.random_state)
         # A whole number is the seed itself, so that the same one gives `irene train`'s members.
@@ -190,13 +201,14 @@ class IreneClassifier(ClassifierMixin, _Ensemble):  # type: ignore[misc]  # scik
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train the ensemble on samples X with classes y."""
-        X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2)
-        check_classification_targets(y)
-        self.classes_, index = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise OptionError(f"a classifier needs samples of at least 2 classes, got 1 class: {self.classes_[0]}")
-        names = tuple(str(name) for name in self.classes_)
-        self._train(X, torch.from_numpy(index.astype(np.int64)), "classification", names)
+        with self._whole():
+            X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2)
+            check_classification_targets(y)
+            self.classes_, index = np.unique(y, return_inverse=True)
+            if len(self.classes_) < 2:
+                raise OptionError(f"a classifier needs samples of at least 2 classes, got 1 class: {self.classes_[0]}")
+            names = tuple(str(name) for name in self.classes_)
+            self._train(X, torch.from_numpy(index.astype(np.int64)), "classification", names)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -230,13 +242,14 @@ class IreneRegressor(RegressorMixin, _Ensemble):  # type: ignore[misc]  # scikit
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train the ensemble on samples X with values y, (N,) or (N, K)."""
-        X, y = validate_data(self, X, y, allow_nd=True, multi_output=True, y_numeric=True, ensure_min_samples=2)
-        with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused below
-            values = torch.from_numpy(np.asarray(y, dtype=np.float32).reshape(len(y), -1))
-        if not bool(values.isfinite().all()):
-            raise DataError(f"y must fit float32, got values up to {np.abs(y).max():.3g}: scale them down")
-        self.n_outputs_ = values.shape[1]
-        self._train(X, values, "regression", tuple(f"target{i}" for i in range(self.n_outputs_)))
+        with self._whole():
+            X, y = validate_data(self, X, y, allow_nd=True, multi_output=True, y_numeric=True, ensure_min_samples=2)
+            with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused below
+                values = torch.from_numpy(np.asarray(y, dtype=np.float32).reshape(len(y), -1))
+            if not bool(values.isfinite().all()):
+                raise DataError(f"y must fit float32, got values up to {np.abs(y).max():.3g}: scale them down")
+            self.n_outputs_ = values.shape[1]
+            self._train(X, values, "regression", tuple(f"target{i}" for i in range(self.n_outputs_)))
         return self
 
     def predict(self, X: Any) -> Array:

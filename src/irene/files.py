@@ -17,6 +17,8 @@ import numpy as np
 
 from irene.errors import OptionError
 
+_LONGEST = 240  # bytes of a name that leave room for more: file systems take 255
+
 
 def write_atomically(path: Path, content: bytes) -> str:
     """Write a file by way of a temporary one, fsync and rename; return the content's SHA-256."""
@@ -50,7 +52,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 def draft_of(path: Path) -> Path:
     """A hidden name beside a path, for what replaces it once it is written completely."""
-    return path.with_name(f".{path.name}.{token_hex(4)}")
+    name = os.fsdecode(os.fsencode(path.name)[:_LONGEST])
+    return path.with_name(f".{name}.{token_hex(4)}")
 
 
 def check_writable(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from irene.metrics import figures_of
 from irene.models.cost import measure_cost
 from irene.models.member import are_probabilities, as_heads
 from irene.models.onnx_file import OnnxFile, self_contained
-from irene.run import LOCK, Run
+from irene.run import LOCK, Run, check_free
 from irene.run_manifest import environment
 from irene.types import Task, check_width
 
@@ -51,6 +52,7 @@ def import_members(
     """
     if not paths:
         raise OptionError("a run needs at least one member, got none")
+    check_free(Path(out))  # before the members run on all samples
     members = [OnnxFile(path) for path in paths]
     found_task: Task = data.task if data is not None else task or "classification"
     example = _example(members[0], data)
@@ -77,6 +79,7 @@ def import_members(
         "ids": {split: tensor_digest(samples.ids) for split, samples in parts.items()},
         "classes": list(classes),
         "shape": list(example.shape[1:]),
+        "unseen": unseen,
         **({} if data is None else data.table),
     }
     run = _begin(out, FILES, found_task, [path.name for path in paths], about)
@@ -108,7 +111,8 @@ def import_outputs(
         )
     if split is None:
         heldout = 0.5 if heldout is None else heldout
-        count = round(heldout * len(bank)) if isinstance(heldout, float) else heldout
+        share = isinstance(heldout, Real) and not isinstance(heldout, Integral)
+        count = round(heldout * len(bank)) if share else int(heldout)
         if not 0 < count < len(bank):
             raise OptionError(f"heldout must leave samples on both sides of {len(bank)}, got {heldout}")
         rest, aside = take_aside(bank.targets, count, seed)
@@ -121,7 +125,7 @@ def import_outputs(
     classes = _output_names(labels, bank.outputs.shape[3], bank.task)
     if split is not None and (Path(out) / "run.json").exists():
         with locked(Path(out) / LOCK, wait=True):
-            run = _further(Run.open(out), bank, classes)
+            run = _further(Run.open(out), bank, classes, named=labels is not None)
             _refuse_known(run, digest, split)
             _finish(run, {key: replace(part, costs=run.costs) for key, part in banks.items()})
         return run
@@ -235,13 +239,16 @@ def _parts(data: Data, unseen: str) -> dict[str, Samples]:
     return {split: samples for split, samples in parts.items() if len(samples)}
 
 
-def _further(run: Run, bank: Bank, classes: tuple[str, ...]) -> Run:
+def _further(run: Run, bank: Bank, classes: tuple[str, ...], *, named: bool) -> Run:
     """The run, once it is known to hold outputs of the same members."""
     if run.method != OUTPUTS:
         raise RunError(f"{run.path}: holds a run with members of its own: give another folder (--out)")
     same = run.task == bank.task and len(run.costs) == bank.steps
     if not same or len(run.manifest["data"]["classes"]) != len(classes):
         raise RunError(f"{run.path}: holds outputs of other members or classes: give another folder (--out)")
+    if named and run.manifest["data"]["classes"] != list(classes):
+        known = some_of(run.manifest["data"]["classes"])
+        raise RunError(f"{run.path}: its outputs are of {known}, got the labels {some_of(classes)}: leave them out")
     return run
 
 

@@ -26,6 +26,17 @@ def test_times(text: str, value: float) -> None:
     assert amounts.milliseconds(text, "--p99") == value
 
 
+@pytest.mark.parametrize("text", ["8m", "8k", "8 m s", "inf", "nanms"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="--p99 takes a time such as 8ms, got"):
+        amounts.milliseconds(text, "--p99")
+
+
+def test_shares_are_no_millions() -> None:
+    with pytest.raises(OptionError, match=r"--risk takes a share such as 0\.5% or 0\.005, got '3M%'"):
+        amounts.share("3M%", "--risk")
+
+
 @pytest.mark.parametrize(
     ("text", "unit", "value"),
     [

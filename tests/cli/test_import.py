@@ -167,6 +167,9 @@ def test_members_that_were_trained_on_the_training_samples(
     sizes = Run.open(tmp_path / "run").manifest["data"]["sizes"]
     assert sizes == {"heldout": 60, "test": 60}
     assert "heldout" in said
+    again = ("calibrate", tmp_path / "run", "--cost", "1.3", "--data", f"npz:{data}")
+    assert "the members were trained on npz:" in irene(*again).mistake
+    assert irene("evaluate", tmp_path / "run", "--data", f"npz:{data}", "--json").json["samples"] == 60
 
 
 def test_weights_in_a_file_beside_come_along(irene: Irene, data: Path, tmp_path: Path) -> None:

@@ -33,6 +33,11 @@ def test_names_that_are_numbers_are_names_first() -> None:
     assert align_classes(named(2, 5), ("5", "2")).train.targets[:2].tolist() == [1, 0]
 
 
+def test_a_stray_number_does_not_turn_all_others_into_places() -> None:
+    with pytest.raises(DataError, match="mine has the class '0', which is none of the 3 known: 1, 2, 3"):
+        align_classes(named(0, 1, 2), ("1", "2", "3"))
+
+
 def test_the_same_classes_and_values_stay() -> None:
     data = named("cat", "dog")
     assert align_classes(data, ["cat", "dog"]) is data

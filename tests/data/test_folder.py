@@ -50,6 +50,22 @@ def test_train_and_test_folders_are_used(tmp_path: Path) -> None:
     assert data.test.ids.tolist() == [10]
 
 
+@pytest.mark.parametrize("names", [("train", "val"), ("Test", "train")])
+def test_parts_of_data_are_no_classes(tmp_path: Path, names: tuple[str, str]) -> None:
+    for name in names:
+        one_level(tmp_path / name)
+    with pytest.raises(DataError, match=f"has the folders {names[0]} and {names[1]}: expected train and test"):
+        from_folder(tmp_path)
+
+
+def test_a_class_may_be_called_as_a_part_is(tmp_path: Path) -> None:
+    for name in ("train", "plane"):
+        paint(tmp_path / name / "0.png", 1)
+        paint(tmp_path / name / "1.png", 2)
+        paint(tmp_path / name / "2.png", 3)
+    assert from_folder(tmp_path).classes == ("plane", "train")
+
+
 def test_lazy_and_in_memory_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one_level(tmp_path)
     near = from_folder(tmp_path)

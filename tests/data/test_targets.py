@@ -62,6 +62,21 @@ def test_classes_that_are_known_already_may_lack_samples_in_one_part() -> None:
         encode([0, 0, 2, 2], [1, 2])
 
 
+@pytest.mark.parametrize(
+    "numbers", [np.array([1e17, 1e17, 2e17]), np.array([2**63, 2**63, 5], dtype=np.uint64), np.array([-1e19, 1.0, 1.0])]
+)
+def test_numbers_that_would_become_others_are_no_classes(numbers: Any) -> None:
+    with pytest.raises(DataError, match=r"classes that are numbers go up to \d+, got .*: give numbers that large as"):
+        encode(numbers, task="classification")
+
+
+def test_values_that_float32_cannot_tell_apart_are_refused() -> None:
+    seconds = 1.7e9 + 0.5 + np.arange(20)
+    with pytest.raises(DataError, match=r"targets near 1\.7e\+09 differ by 5\.77, .*: subtract a constant"):
+        encode(seconds)
+    assert encode(seconds - 1.7e9).train.shape == encode(np.full(20, 1.7e9)).train.shape == (20, 1)
+
+
 def test_the_task_can_be_said() -> None:
     assert encode([1, 2, 3], task="regression").train.tolist() == [[1], [2], [3]]
     assert encode([1.0, 2.0, 1.0, 2.0], task="classification").classes == ("1", "2")

@@ -353,7 +353,10 @@ def test_the_loader_refuses_what_is_wrong(exported: Path, tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="no operating point is called 'cheap', there are: trained, never"):
         load_irene.load(folder, "cheap")
     (folder / "points" / "change.npz").write_bytes(b"other")
-    with pytest.raises(ValueError, match=r"change\.npz: damaged"):
+    with pytest.raises(ValueError, match=r"change\.npz: missing or damaged"):
+        load_irene.load(folder)
+    (folder / "points" / "change.npz").unlink()
+    with pytest.raises(ValueError, match=r"change\.npz: missing or damaged"):
         load_irene.load(folder)
     file = folder / "manifest.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "format": 99}))

@@ -67,9 +67,12 @@ def test_numbers_may_stand_where_texts_stood(tmp_path: Path) -> None:
         ({"colour": ["brown"], "weight": ["heavy"]}, "row 1, column 'weight': expected a number, got 'heavy'"),
         ({"colour": ["brown"] * 2, "weight": [1.0, None]}, "row 2, column 'weight': expected a number, got None"),
         ({"colour": ["brown"], "weight": [1e39]}, "expected a number, got 1e"),
+        ({"colour": "brown", "weight": 1.0}, "column 'colour': expected a sequence with a value for each row, got 'br"),
+        ({"colour": ["brown"], "weight": 1.0}, "column 'weight': expected a sequence with a value for each row, got 1"),
+        ([["brown", 1.0]], "has no column 'colour': give columns by the names"),
     ],
 )
-def test_rows_that_mean_nothing_are_refused(table: dict[str, list[object]], wrong: str, tmp_path: Path) -> None:
+def test_rows_that_mean_nothing_are_refused(table: object, wrong: str, tmp_path: Path) -> None:
     folder = folder_of([Column("colour", ("brown",)), Column("weight")], tmp_path)
     with pytest.raises(ValueError, match=wrong):
         encode(table, folder)

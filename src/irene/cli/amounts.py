@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irene.cli.options import fraction, number, one_of
+from irene.cli.options import fraction, number, one_of, plain_number
 from irene.errors import OptionError
 from irene.types import COST_UNITS, CostUnit
 
@@ -29,7 +29,7 @@ def milliseconds(text: str | None, flag: str) -> float | None:
     word = text.strip().lower()
     suffix, factor = next((s, f) for s, f in (("ms", 1.0), ("s", 1000.0), ("", 1.0)) if word.endswith(s))
     try:
-        return factor * number(word.removesuffix(suffix).strip())
+        return plain_number(word.removesuffix(suffix).strip(), factor)
     except ValueError:
         raise OptionError(f"{flag} takes a time such as 8ms, got {text!r}") from None
 

@@ -33,7 +33,8 @@ def bank_for(run: Run, spec: str | None, how: Reading, *, device: str, warn: Cal
     where = pick_device(device)
     cascade = run.cascade(where)
     data = load_for(run, spec, how, warn=warn)
-    if run.method not in IMPORTED and data.fingerprint == run.manifest["data"]["fingerprint"]:
+    trained_on = run.method not in IMPORTED or run.manifest["data"].get("unseen") == "test"
+    if trained_on and data.fingerprint == run.manifest["data"]["fingerprint"]:
         raise DataError(f"the members were trained on {spec}: leave --data out to calibrate on its held-out samples")
     about = {"split": "train", "fingerprint": data.fingerprint}
     return bank_of(cascade, data.train, where, about=about, readers=how.readers)

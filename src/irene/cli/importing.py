@@ -27,7 +27,7 @@ def read_labels(path: Path | None) -> list[str] | None:
     if path is None:
         return None
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
     except UnicodeDecodeError:
         raise DataError(f"{path}: is not UTF-8 text; expected one class name per line") from None
     return [line for line in lines if line]

@@ -30,7 +30,12 @@ _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no"
 def number(text: str) -> float:
     """A finite number that may end in K, M, G or T: 250M is 250 million."""
     factor = _SUFFIXES.get(text[-1:].upper(), 1.0)
-    value = float(text[:-1] if factor != 1.0 else text) * factor
+    return plain_number(text[:-1] if factor != 1.0 else text, factor)
+
+
+def plain_number(text: str, factor: float = 1.0) -> float:
+    """A number, times a factor; both are finite."""
+    value = factor * float(text)
     if not math.isfinite(value):
         raise ValueError(text)
     return value
@@ -38,7 +43,7 @@ def number(text: str) -> float:
 
 def fraction(text: str) -> float:
     """A number, or a hundredth of what stands before a %."""
-    return number(text.removesuffix("%").strip()) / (100 if text.endswith("%") else 1)
+    return plain_number(text.removesuffix("%").strip()) / (100 if text.endswith("%") else 1)
 
 
 def share_or_count(text: str | None, flag: str = "--heldout") -> float | int | None:

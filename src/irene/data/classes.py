@@ -14,13 +14,14 @@ from irene.errors import DataError, some_of
 def align_classes(data: Data, classes: Sequence[str]) -> Data:
     """The data with its classes numbered as in `classes`; some of them may not occur.
 
-    Classes are found by their names. Where the data knows its classes by number only, the number is the place.
+    Classes are found by their names. Where the data alone knows its classes by number, the number is the place.
     """
     names = tuple(classes)
     if data.task != "classification" or data.classes == names:
         return data
     known = {name: place for place, name in enumerate(names)}
-    if not set(data.classes) <= set(known) and all(name.isdecimal() for name in data.classes):
+    numbered = [all(name.isdecimal() for name in data.classes), any(name.isdecimal() for name in names)]
+    if numbered == [True, False]:
         known = {str(place): place for place in range(len(names))}
     missing = [name for name in data.classes if name not in known]
     if missing:

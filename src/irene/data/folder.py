@@ -22,6 +22,7 @@ from irene.data.targets import Targets, encode_targets
 from irene.errors import DataError, OptionError
 
 IN_MEMORY_BYTES = 256 * 2**20  # decoded images up to this much are kept in memory
+_PARTS = ("train", "test", "val", "valid", "validation")  # of data, as folders are called
 
 
 class ImageFiles(Dataset[tuple[Tensor, int]]):
@@ -59,6 +60,12 @@ def from_folder(
     if not path.is_dir():
         raise DataError(f"{path} is not a folder: expected one with a sub-folder of images per class")
     apart = (path / "train").is_dir() and (path / "test").is_dir()
+    parts = [child.name for child in path.iterdir() if child.is_dir() and child.name.casefold() in _PARTS]
+    if not apart and len(parts) > 1:
+        raise DataError(
+            f"{path} has the folders {' and '.join(sorted(parts))}: expected train and test, with a sub-folder per "
+            "class in each; rename them, or give the folder that holds the classes"
+        )
     train_paths, labels = _find(path / "train" if apart else path)
     test_paths, test_labels = _find(path / "test") if apart else ([], [])
     targets = encode_targets(np.array(labels), np.array(test_labels, dtype=np.str_), learnt=like is None)

@@ -37,7 +37,7 @@ def quotas(sizes: list[int], count: int) -> list[int]:
     given = [size * count // total for size in sizes]
     by_remainder = sorted(range(len(sizes)), key=lambda c: (-(sizes[c] * count % total), c))
     missing = count - sum(given)
-    while missing:
+    while missing > 0:
         for c in by_remainder:
             if missing and given[c] < sizes[c] - 1:
                 given[c] += 1

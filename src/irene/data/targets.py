@@ -15,6 +15,8 @@ from irene.errors import DataError, some_of
 from irene.types import Task, check_task_name
 
 Array = NDArray[Any]
+_COARSE = 0.01  # of the spread of values: smaller steps tell them apart
+_EXACT = 2**53  # up to here float64 has every whole number
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ def _values(train: Array, test: Array, names: Sequence[str] | None) -> Targets:
     for part in (train, test):
         if part.dtype.kind not in "fiub":
             raise DataError(f"regression needs numbers as targets, got {part.dtype}: did you mean classification?")
+    if words := too_coarse(train):
+        raise DataError(words)
     with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused below
         parts = [_two_columns(part.astype(np.float32)) for part in (train, test)]
     for part in parts:
@@ -123,12 +127,24 @@ def _labels(values: Array) -> Array:
     if values.dtype.kind == "f":
         if not (np.isfinite(values) & (values == np.round(values))).all():
             raise DataError("classification needs whole numbers or names as targets, got fractions or NaN")
+        _check_distinct(values, _EXACT)
         return values.astype(np.int64)
     if values.dtype.kind in "iu":
+        _check_distinct(values, np.iinfo(np.int64).max)
         return values.astype(np.int64)
     if values.dtype.kind == "U" or all(isinstance(value, str) for value in values):
         return values.astype(np.str_)
     raise DataError(f"classification needs whole numbers or names as targets, got {values.dtype}")
+
+
+def _check_distinct(values: Array, most: int) -> None:
+    """Refuse numbers that would become others."""
+    large = values[np.abs(values) > most] if values.dtype.kind == "f" else values[values > most]
+    if len(large):
+        raise DataError(
+            f"classes that are numbers go up to {most}, got {large[0]:.20g}: give numbers that large as names, such as "
+            "text with a letter in it"
+        )
 
 
 def _index(labels: Array, known: Array, where: str) -> Array:
@@ -154,6 +170,25 @@ def _one_column(targets: Array) -> Array:
             "turn one-hot targets into class indices, or use task regression"
         )
     return targets
+
+
+def too_coarse(values: Tensor | Array) -> str:
+    """What is wrong with values whose differences float32, in which all answers are kept, cannot tell; else nothing."""
+    known = as_array(values).astype(np.float64)
+    if len(known) < 2 or not np.isfinite(known).all():
+        return ""
+    columns = known.reshape(len(known), -1)
+    with np.errstate(over="ignore"):  # values too large for float32 are refused elsewhere
+        spread, largest = columns.std(0), np.abs(columns).max(0)
+    step = np.finfo(np.float32).eps * largest
+    coarse = np.flatnonzero((spread > 0) & (step > _COARSE * spread))
+    if not len(coarse):
+        return ""
+    k = coarse[0]
+    return (
+        f"targets near {largest[k]:g} differ by {spread[k]:.3g}, and float32, in which answers are kept, has steps of "
+        f"{step[k]:.3g} there: subtract a constant, such as the mean of the training targets, from targets and answers"
+    )
 
 
 def _two_columns(targets: Array) -> Array:

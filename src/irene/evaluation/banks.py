@@ -59,9 +59,13 @@ def as_run_expects(run: Run, data: Data) -> Data:
 def unseen_samples(run: Run, data: Data, point: str | None = None) -> tuple[str, tuple[Samples, ...]]:
     """The samples that a run may be judged by: "all", or "test" if it was trained or calibrated on the others.
 
-    Data is known by its fingerprint.
+    Data is known by its fingerprint. Of test samples of which an imported run holds out some, the rest may.
     """
     known = {run.manifest["data"]["fingerprint"]}
     if point is not None:
         known.add(run.point(point).data["fingerprint"])
-    return ("test", (data.test,)) if data.fingerprint in known else ("all", (data.train, data.test))
+    if data.fingerprint not in known:
+        return "all", (data.train, data.test)
+    if run.manifest["data"].get("unseen") == "test":
+        return "test", (data.test.subset(torch.isin(data.test.ids, run.bank("test").ids).nonzero()[:, 0]),)
+    return "test", (data.test,)

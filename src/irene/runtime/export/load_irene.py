@@ -189,8 +189,8 @@ def load(folder: str | Path | None = None, point: str | None = None, *, threads:
     if manifest["format"] != FORMAT:
         raise ValueError(f"{folder}: expected format {FORMAT}, got {manifest['format']}: use the loader in there")
     for file, sha256 in manifest["files"].items():
-        if hashlib.sha256((folder / file).read_bytes()).hexdigest() != sha256:
-            raise ValueError(f"{folder / file}: damaged, its SHA-256 is not the one in manifest.json; export it again")
+        if not (folder / file).exists() or hashlib.sha256((folder / file).read_bytes()).hexdigest() != sha256:
+            raise ValueError(f"{folder / file}: missing or damaged, by its SHA-256 in manifest.json; export it again")
     entries = [*manifest["members"], *([manifest["gate"]] if "gate" in manifest else [])]
     run = {"onnx": _onnx, "openvino": _openvino, "pt2": _pt2}[manifest["runtime"]]
     members = [_member(run(folder / entry["file"], entry["output"], threads), entry) for entry in entries]

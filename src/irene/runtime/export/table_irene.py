@@ -31,9 +31,14 @@ def encode(table: Any, folder: str | Path | None = None) -> Array:
     for column in json.loads(path.read_text())["input"]["columns"]:
         name, categories = column["name"], column["categories"]
         try:
-            values = list(table[name])
-        except KeyError:
-            raise ValueError(f"the table has no column {name!r}: the cascade was trained with it") from None
+            values = table[name]
+        except (KeyError, IndexError, TypeError):  # as tables of several kinds say it
+            raise ValueError(
+                f"the table has no column {name!r}: give columns by the names that the cascade was trained with"
+            ) from None
+        if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+            raise ValueError(f"column {name!r}: expected a sequence with a value for each row, got {values!r}")
+        values = list(values)
         if blocks and len(values) != len(blocks[0]):
             raise ValueError(f"column {name!r} has {len(values)} rows, expected {len(blocks[0])} as those before it")
         blocks.append(_numbers(values, name) if categories is None else _one_hot(values, categories))

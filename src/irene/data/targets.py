@@ -15,7 +15,7 @@ from irene.errors import DataError, some_of
 from irene.types import Task, check_task_name
 
 Array = NDArray[Any]
-_COARSE = 0.01  # of the spread of values: smaller steps tell them apart
+_COARSE = 0.3  # of the spread of values: rounding to smaller steps adds less than a hundredth to their variance
 _EXACT = 2**53  # up to here float64 has every whole number
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from irene.cascade import Cascade
 from irene.data import Data, Samples
 from irene.data.classes import align_classes
 from irene.data.fingerprint import tensor_digest
+from irene.data.splits import is_share
 from irene.data.stratify import take_aside
 from irene.errors import DataError, OptionError, RunError, first_line, some_of
 from irene.evaluation.banks import bank_of
@@ -111,8 +111,7 @@ def import_outputs(
         )
     if split is None:
         heldout = 0.5 if heldout is None else heldout
-        share = isinstance(heldout, Real) and not isinstance(heldout, Integral)
-        count = round(heldout * len(bank)) if share else int(heldout)
+        count = round(heldout * len(bank)) if is_share(heldout) else int(heldout)
         if not 0 < count < len(bank):
             raise OptionError(f"heldout must leave samples on both sides of {len(bank)}, got {heldout}")
         rest, aside = take_aside(bank.targets, count, seed)

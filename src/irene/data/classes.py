@@ -20,8 +20,7 @@ def align_classes(data: Data, classes: Sequence[str]) -> Data:
     if data.task != "classification" or data.classes == names:
         return data
     known = {name: place for place, name in enumerate(names)}
-    numbered = [all(name.isdecimal() for name in data.classes), any(name.isdecimal() for name in names)]
-    if numbered == [True, False]:
+    if all(name.isdecimal() for name in data.classes) and not any(name.isdecimal() for name in names):
         known = {str(place): place for place in range(len(names))}
     missing = [name for name in data.classes if name not in known]
     if missing:

@@ -29,10 +29,15 @@ class Splits:
     record: dict[str, Any]
 
 
+def is_share(amount: float | int) -> bool:
+    """Whether samples are asked for as a share of all, and not by their number."""
+    return isinstance(amount, Real) and not isinstance(amount, Integral)
+
+
 def _heldout_count(available: int, heldout: float | int | None) -> int:
     if heldout is None:
         heldout = min(0.1, _ENOUGH / available) if available >= _LARGE else 0.2
-    if isinstance(heldout, Real) and not isinstance(heldout, Integral) and 0 <= heldout < 1:
+    if is_share(heldout) and 0 <= heldout < 1:
         # A share that is asked for is never rounded away.
         return max(round(available * heldout), 1) if heldout else 0
     if isinstance(heldout, Integral) and not isinstance(heldout, bool) and 0 <= heldout < available:
